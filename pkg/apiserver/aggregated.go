@@ -22,6 +22,8 @@ type others struct {
 	// client is a client of APIServices. It and services are nil without a client of kube-apiserver.
 	client   restclient.Interface
 	services *registration.Services
+	// own observes which server kube-apiserver calls for the resources of this server. It is nil without a client.
+	own *registration.Watcher
 	// enforcement has the EnforcementConfigurations.
 	enforcement *aggregated.Enforcement
 	folding     *folding
@@ -37,7 +39,7 @@ func (c CompletedConfig) newOthers() (o *others, err error) {
 	if o.client == nil {
 		o.enforcement = aggregated.NewEnforcement(nil)
 	} else {
-		o.services = registration.NewServices(o.client)
+		o.services, o.own = registration.NewServices(o.client), c.newWatcher(o.client)
 		o.enforcement = aggregated.NewEnforcement(o.services)
 	}
 	if o.folding, err = c.newFolding(o.services); err != nil {

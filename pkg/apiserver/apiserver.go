@@ -313,8 +313,7 @@ func (c CompletedConfig) New() (*Server, error) {
 	if err := c.runPolicies(generic, revisions, types, places, others, barriers); err != nil {
 		return nil, err
 	}
-	watcher, err := c.runRegistration(others.client, generic)
-	if err != nil {
+	if err := runRegistration(others.own, generic); err != nil {
 		return nil, err
 	}
 	if err := others.folding.install(generic); err != nil {
@@ -323,7 +322,7 @@ func (c CompletedConfig) New() (*Server, error) {
 	if err := others.installCapability(generic); err != nil {
 		return nil, err
 	}
-	frontDoor, err := c.newFrontDoor(watcher, others, barriers)
+	frontDoor, err := c.newFrontDoor(others, barriers)
 	if err != nil {
 		return nil, err
 	}
@@ -370,7 +369,7 @@ func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer,
 				return
 			}
 			go places.run(hook, func() {
-				policies.Recheck()
+				recheck()
 				configurations.Recheck()
 			})
 			policies.Run(hook)
@@ -382,6 +381,9 @@ func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer,
 // enforcementServer describes to the status of policies where requests are decided.
 func (c CompletedConfig) enforcementServer(places *places, barriers *barriers) enforcementstatus.Server {
 	server := enforcementstatus.Server{Coverage: c.extra.Enforcer.Coverage, FrontDoor: c.extra.FrontDoor != nil, Places: places.current.Load, Writes: writesLeft}
+	if places.own != nil {
+		server.Elsewhere = places.own.Elsewhere
+	}
 	if barriers != nil {
 		server.Barrier, server.BarriersAreKnown = barriers.describe, barriers.areKnown
 	}

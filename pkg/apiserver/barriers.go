@@ -199,26 +199,25 @@ func (b *barriers) resultOf(key engine.Key, state barriercontroller.State) (poli
 
 // described describes a barrier from its report.
 func (b *barriers) described(report []barrier.RuleReport, result policyv1alpha1.EnforcementResult, message string) *enforcementstatus.Barrier {
-	described := &enforcementstatus.Barrier{Result: result, Message: message, IsRemote: b.isRemote}
+	described := &enforcementstatus.Barrier{Result: result, Message: message, Remote: b.remote}
 	for _, r := range report {
 		described.Parts = append(described.Parts, enforcementstatus.BarrierPart{Rule: r.Rule, Resources: r.Resources, Verbs: r.Verbs, Reason: r.Reason})
 	}
 	return described
 }
 
-// isRemote reports whether another server serves some of the versions of a group that a rule has. It returns false if that is not known.
-func (b *barriers) isRemote(group string, versions []string) bool {
+// remote returns a group if another server than Proviso serves some of the versions that a rule has, and for the group * all such groups. It returns
+// none if that is not known.
+func (b *barriers) remote(group string, versions []string) (groups []string) {
 	if b.services == nil {
-		return false
+		return nil
 	}
-	registered, isKnown := b.services.Versions(group)
-	if !isKnown {
-		return false
-	}
-	for version, isLocal := range registered {
-		if !isLocal && (len(versions) == 0 || slices.Contains(versions, "*") || slices.Contains(versions, version)) {
-			return true
+	registered, _ := b.services.Remote()
+	for _, version := range registered {
+		isNamed := group == version.Group || group == "*" && !isOwnGroup(version.Group)
+		if isNamed && (len(versions) == 0 || slices.Contains(versions, "*") || slices.Contains(versions, version.Version)) && !slices.Contains(groups, version.Group) {
+			groups = append(groups, version.Group)
 		}
 	}
-	return false
+	return groups
 }

@@ -75,7 +75,7 @@ var errNoClientCA = errors.New("the front door needs a CA for client certificate
 
 // newFrontDoor returns the front door, or nil if it is disabled. It allows a request on conditions
 // only if the enforcer covers the request, and if kube-apiserver is known to pass it on to this server.
-func (c CompletedConfig) newFrontDoor(watcher *registration.Watcher, others *others, barriers *barriers) (*frontdoor.Server, error) {
+func (c CompletedConfig) newFrontDoor(others *others, barriers *barriers) (*frontdoor.Server, error) {
 	config := c.extra.FrontDoor
 	if config == nil {
 		return nil, nil
@@ -89,7 +89,7 @@ func (c CompletedConfig) newFrontDoor(watcher *registration.Watcher, others *oth
 	}
 	decider, err := frontdoor.New(frontdoor.Config{
 		InnerDoor: others.folding.innerDoor(), ConditionsHandler: left, Barriers: barriers.forFrontDoor(),
-		Chain: c.extra.Chains.FrontDoor, AfterPolicies: c.extra.Chains.AfterPolicies, Policies: c.extra.Policies, Enforces: c.enforcesBehind(watcher), Serves: c.servesBehind(watcher), EnforcedElsewhere: others.enforcement.Enforces, Namespaces: config.Namespaces,
+		Chain: c.extra.Chains.FrontDoor, AfterPolicies: c.extra.Chains.AfterPolicies, Policies: c.extra.Policies, Enforces: c.enforcesBehind(others.own), Serves: c.servesBehind(others.own), EnforcedElsewhere: others.enforcement.Enforces, Namespaces: config.Namespaces,
 		Fields: c.fieldsOf(config), NeedsCreate: c.needsCreateInSomeVersion, ReviewsShowConditions: c.extra.Enforcer.Conditional(),
 	})
 	if err != nil {

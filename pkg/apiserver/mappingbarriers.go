@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package apiserver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -54,6 +55,7 @@ func (b *barriers) mappingWarner(door *manifest.Config) fieldpermissionmapping.W
 			if isOwn(entry) {
 				continue
 			}
+			entry.Reason = cmp.Or(entry.Reason, b.remoteReason(entry.Resources, m.Spec.Resources))
 			where := fmt.Sprintf("spec.fields[%d] (%s %s): ", entry.Rule, strings.Join(entry.Verbs, ", "), strings.Join(entry.Resources, ", "))
 			for _, unseen := range entry.Unseen {
 				warnings = append(warnings, where+"some writes are not checked: "+unseen)
@@ -95,8 +97,31 @@ func (b *barriers) mappingEffect() func(*policyv1alpha1.FieldPermissionMapping) 
 		if !ok {
 			return nil, false
 		}
+		spec := &policyapi.FieldPermissionMapping{}
+		if err := policyv1alpha1.Convert_v1alpha1_FieldPermissionMapping_To_policy_FieldPermissionMapping(m.DeepCopy(), spec, nil); err != nil {
+			return nil, false
+		}
+		state.Report = slices.Clone(state.Report)
+		for i := range state.Report {
+			r := &state.Report[i]
+			r.Reason = cmp.Or(r.Reason, b.remoteReason(r.Resources, spec.Spec.Resources))
+		}
 		return effectOf(m.Generation, state), true
 	}
+}
+
+// remoteReason returns why no barrier enforces an exclusion of some resources, if another server serves one of them, or "".
+func (b *barriers) remoteReason(resources []string, of []policyapi.FieldPermissionResource) string {
+	for _, resource := range resources {
+		name, _, _ := strings.Cut(resource, "/")
+		group := schema.ParseGroupResource(name).Group
+		for i := range of {
+			if of[i].APIGroup == group && !isOwnGroup(group) && len(b.remote(group, of[i].APIVersions)) > 0 {
+				return "another server serves " + group + ", whose requests admission policies do not see"
+			}
+		}
+	}
+	return ""
 }
 
 // effectOf returns the condition Effective of a mapping whose barrier has a state.

@@ -32,6 +32,8 @@ type places struct {
 	folding *folding
 	// services has the APIServices. It is nil without a client of kube-apiserver.
 	services *registration.Services
+	// own observes which server kube-apiserver calls for the resources of this server. It is nil without a client of kube-apiserver.
+	own *registration.Watcher
 	// aggregated has the EnforcementConfigurations.
 	aggregated *aggregated.Enforcement
 	// capability has the kube-apiservers that handle conditions. It is nil if none gets any.
@@ -40,12 +42,14 @@ type places struct {
 	excluded func() []schema.GroupResource
 	// versions has the last known versions of each group.
 	versions map[string]map[string]bool
-	current  atomic.Pointer[enforcementstatus.Places]
+	// remote has the last known versions of other servers.
+	remote  []schema.GroupVersion
+	current atomic.Pointer[enforcementstatus.Places]
 }
 
 // newPlaces returns places. excluded returns the resources about which kube-apiserver gets no conditions.
 func newPlaces(o *others, excluded func() []schema.GroupResource) *places {
-	p := &places{folding: o.folding, services: o.services, aggregated: o.enforcement, capability: o.capability, excluded: excluded, versions: map[string]map[string]bool{}}
+	p := &places{folding: o.folding, services: o.services, own: o.own, aggregated: o.enforcement, capability: o.capability, excluded: excluded, versions: map[string]map[string]bool{}}
 	p.current.Store(enforcementstatus.NewPlaces(p.facts()))
 	return p
 }
@@ -94,6 +98,15 @@ func (p *places) facts() enforcementstatus.Facts {
 	p.readVersions(groups)
 	facts.KubeAPIServers = p.kubeAPIServers()
 	facts.Versions = maps.Clone(p.versions)
+	if p.services != nil {
+		if remote, isKnown := p.services.Remote(); isKnown {
+			p.remote = remote
+		}
+		facts.Remote = p.remote
+	}
+	if p.own != nil {
+		facts.Own = p.own.States()
+	}
 	return facts
 }
 

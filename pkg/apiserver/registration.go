@@ -15,12 +15,13 @@ import (
 	"k8s.io/client-go/discovery"
 	restclient "k8s.io/client-go/rest"
 
+	demov1alpha1 "github.com/proviso-authz/proviso/apis/demo/v1alpha1"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/registration"
 )
 
-// registrationPath is the path of the details of readiness about the groups of reviews. It has no influence on readiness: each group
-// works without the other.
+// registrationPath is the path of the details of readiness about the groups of Proviso. It has no influence on readiness: each group
+// works without the others.
 const registrationPath = "/readyz/review-groups"
 
 // apiServices returns a client of APIServices, or nil if the server has no client of kube-apiserver.
@@ -35,22 +36,30 @@ func (c CompletedConfig) apiServices() (restclient.Interface, error) {
 	return client.RESTClient(), nil
 }
 
-// runRegistration starts to observe which server kube-apiserver calls for reviews. It returns nil without a client.
-func (c CompletedConfig) runRegistration(client restclient.Interface, generic *genericapiserver.GenericAPIServer) (*registration.Watcher, error) {
-	if client == nil {
-		return nil, nil
+// newWatcher returns what observes which server kube-apiserver calls for the resources of this server.
+func (c CompletedConfig) newWatcher(client restclient.Interface) *registration.Watcher {
+	versions := slices.Clone(reviewVersions)
+	if c.extra.EnableDemoAPI {
+		versions = append(versions, demov1alpha1.SchemeGroupVersion)
 	}
-	watcher := registration.New(client, policyv1alpha1.SchemeGroupVersion, reviewVersions...)
+	return registration.New(client, policyv1alpha1.SchemeGroupVersion, versions...)
+}
+
+// runRegistration starts to observe which server kube-apiserver calls. It does nothing without a watcher.
+func runRegistration(watcher *registration.Watcher, generic *genericapiserver.GenericAPIServer) error {
+	if watcher == nil {
+		return nil
+	}
 	generic.Handler.NonGoRestfulMux.Handle(registrationPath, watcher)
-	return watcher, generic.AddPostStartHook("proviso-registration", func(hook genericapiserver.PostStartHookContext) error {
+	return generic.AddPostStartHook("proviso-registration", func(hook genericapiserver.PostStartHookContext) error {
 		go watcher.Run(hook)
 		return nil
 	})
 }
 
 // enforcesBehind returns a function that reports whether this server enforces the conditions on a request that kube-apiserver has
-// authorized: this server must cover the request, and kube-apiserver must pass the request on to it. If kube-apiserver serves the
-// reviews of a group itself, no server evaluates conditions on them. Without a watcher, the function returns false for all reviews.
+// authorized: this server must cover the request, and kube-apiserver must pass the request on to it. If another server serves the
+// version, no server evaluates conditions on it. Without a watcher, the function returns false for all reviews.
 func (c CompletedConfig) enforcesBehind(watcher *registration.Watcher) func(authorizer.Attributes) bool {
 	return func(a authorizer.Attributes) bool {
 		version := schema.GroupVersion{Group: a.GetAPIGroup(), Version: a.GetAPIVersion()}

@@ -24,7 +24,6 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/enforcement"
-	"github.com/proviso-authz/proviso/pkg/registration"
 	"github.com/proviso-authz/proviso/pkg/registry/authorization/accessreview"
 )
 
@@ -38,16 +37,18 @@ func TestReviewsBehindTheFrontDoor(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tc := range []struct {
-		name                  string
-		official, own         string // the Services of the APIServices, or empty if there is no APIService
-		looked                bool
-		wantOfficial, wantOwn bool
+		name                                          string
+		official, own, demo                           string // the Services of the APIServices, or empty if there is no APIService
+		looked                                        bool
+		wantOfficial, wantOwn, wantDemo, wantPolicies bool
 	}{
-		{"not known yet", service, service, false, false, false},
-		{"Proviso", service, service, true, true, true},
-		{"kube-apiserver", none, service, true, false, true},
-		{"missing", "", service, true, false, true},
-		{"the own group is missing", service, "", true, true, false},
+		{"not known yet", service, service, service, false, false, false, false, false},
+		{"Proviso", service, service, service, true, true, true, true, true},
+		{"kube-apiserver", none, service, service, true, false, true, true, true},
+		{"missing", "", service, service, true, false, true, true, true},
+		{"the own group is missing", service, "", service, true, true, false, true, true},
+		{"a CustomResourceDefinition serves the group of machines", service, service, none, true, true, true, false, true},
+		{"another server serves the group of machines", service, service, strings.Replace(service, "proviso", "other", 1), true, true, true, false, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -56,6 +57,8 @@ func TestReviewsBehindTheFrontDoor(t *testing.T) {
 				switch {
 				case strings.HasSuffix(r.URL.Path, "policy.proviso.dev"):
 					reference = service
+				case strings.HasSuffix(r.URL.Path, "demo.proviso.dev"):
+					reference = tc.demo
 				case strings.HasSuffix(r.URL.Path, "proviso.dev"):
 					reference = tc.own
 				}
@@ -76,7 +79,7 @@ func TestReviewsBehindTheFrontDoor(t *testing.T) {
 				t.Fatal(err)
 			}
 			enforcer.MarkEnforced()
-			watcher := registration.New(client.RESTClient(), policyv1alpha1.SchemeGroupVersion, reviewVersions...)
+			watcher := (CompletedConfig{&completedConfig{extra: ExtraConfig{EnableDemoAPI: true}}}).newWatcher(client.RESTClient())
 			if tc.looked {
 				if err := watcher.Look(t.Context()); err != nil {
 					t.Fatal(err)
@@ -92,8 +95,8 @@ func TestReviewsBehindTheFrontDoor(t *testing.T) {
 				if without := (CompletedConfig{&completedConfig{extra: ExtraConfig{Enforcer: enforcer}}}).enforcesBehind(nil); without(a) != (version.Group == demov1alpha1.GroupName || version.Group == policyv1alpha1.GroupName) {
 					t.Errorf("%s: enforced behind kube-apiserver without a look at it: %v", version, without(a))
 				}
-				want := map[string]bool{authorizationv1alpha1.GroupName: tc.wantOfficial, authorizationprovisov1alpha1.GroupName: tc.wantOwn}
-				if got, ok := want[version.Group]; behind(a) != (got || !ok) {
+				want := map[string]bool{authorizationv1alpha1.GroupName: tc.wantOfficial, authorizationprovisov1alpha1.GroupName: tc.wantOwn, demov1alpha1.GroupName: tc.wantDemo, policyv1alpha1.GroupName: tc.wantPolicies}
+				if behind(a) != want[version.Group] {
 					t.Errorf("%s: enforced behind kube-apiserver: %v", version, behind(a))
 				}
 				enforced := behind(a)

@@ -151,12 +151,15 @@ func (w *writer) rule(index int, rule *policyv1alpha1.PolicyRule) {
 	seen := *rule
 	seen.APIGroups = nil
 	for _, group := range rule.APIGroups {
+		if group == all {
+			w.leaveOutUnseen(index, rule)
+		}
 		if reason, ok := unseenGroups[group]; ok {
 			w.leaveOut(index, rule.Verbs, groupOf(rule.Resources, group), reason)
 			continue
 		}
 		if isPolicy := func(path string) bool { return path == all || slices.Contains(admissionPolicies, path) }; group == admissionGroup && slices.ContainsFunc(rule.Resources, isPolicy) {
-			w.leaveOut(index, rule.Verbs, groupOf(admissionPolicies, group), "admission policies do not see other admission policies and their bindings")
+			w.leaveOut(index, rule.Verbs, groupOf(admissionPolicies, group), reasonAdmissionPolicies)
 			if !slices.ContainsFunc(rule.Resources, func(path string) bool { return path == all || !isPolicy(path) }) {
 				continue
 			}
@@ -177,6 +180,19 @@ func (w *writer) rule(index int, rule *policyv1alpha1.PolicyRule) {
 	for _, p := range parts {
 		p.isNamespaced, p.excludesNamespaces = w.key.Namespace != "", w.excludesNamespaces()
 		w.parts = append(w.parts, &p)
+	}
+}
+
+// leaveOutUnseen reports the resources that a rule with the group * matches although admission policies do not see them.
+func (w *writer) leaveOutUnseen(index int, rule *policyv1alpha1.PolicyRule) {
+	for _, group := range slices.Sorted(maps.Keys(unseenResources)) {
+		resources := slices.DeleteFunc(slices.Clone(unseenResources[group]), func(resource string) bool { return !slices.Contains(rule.Resources, resource) })
+		if slices.Contains(rule.Resources, all) {
+			resources = unseenResources[group]
+		}
+		if len(resources) > 0 {
+			w.leaveOut(index, rule.Verbs, groupOf(resources, group), cmp.Or(unseenGroups[group], reasonAdmissionPolicies))
+		}
 	}
 }
 

@@ -179,6 +179,15 @@ var admissionPolicies = []string{
 	"mutatingadmissionpolicies", "mutatingadmissionpolicybindings", "validatingadmissionpolicies", "validatingadmissionpolicybindings",
 }
 
+const reasonAdmissionPolicies = "admission policies do not see other admission policies and their bindings"
+
+// unseenResources are the resources of kube-apiserver whose requests ValidatingAdmissionPolicies do not see, by group.
+var unseenResources = map[string][]string{
+	"authentication.k8s.io": {"selfsubjectreviews", "tokenreviews"},
+	authorization.GroupName: {"localsubjectaccessreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews", "subjectaccessreviews"},
+	admissionGroup:          admissionPolicies,
+}
+
 // isUnseen reports whether ValidatingAdmissionPolicies do not see a request.
 func isUnseen(a authorizer.Attributes) bool {
 	_, ok := unseenGroups[a.GetAPIGroup()]

@@ -14,7 +14,7 @@ import (
 
 var versionState = metrics.NewGaugeVec(&metrics.GaugeOpts{
 	Namespace: "proviso", Subsystem: "registration", Name: "state", StabilityLevel: metrics.ALPHA,
-	Help: "Which server kube-apiserver calls for reviews, by group and state: 1 for the state of the group, 0 for the others. The states are proviso, unavailable (Proviso, but kube-apiserver does not reach it), missing (no APIService), kube_apiserver (kube-apiserver serves the version itself or owns its APIService), another_server, and unknown.",
+	Help: "Which server kube-apiserver calls for the resources of Proviso, by group and state: 1 for the state of the group, 0 for the others. The states are proviso, unavailable (Proviso, but kube-apiserver does not reach it), missing (no APIService), kube_apiserver (kube-apiserver serves the version itself or owns its APIService), another_server, and unknown.",
 }, []string{"group", "state"})
 
 var registerMetrics = sync.OnceFunc(func() {

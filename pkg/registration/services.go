@@ -6,9 +6,11 @@ SPDX-License-Identifier: Apache-2.0
 package registration
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -66,6 +68,20 @@ func (s *Services) Groups() (groups []string, isKnown bool) {
 		seen.Insert(version.Group)
 	}
 	return sets.List(seen), current != nil
+}
+
+// Remote returns the versions that kube-apiserver passes on to other servers, in order. It returns false if that is not known.
+func (s *Services) Remote() (versions []schema.GroupVersion, isKnown bool) {
+	current := s.current()
+	for version, service := range current {
+		if service.Spec.Service != nil {
+			versions = append(versions, version)
+		}
+	}
+	slices.SortFunc(versions, func(a, b schema.GroupVersion) int {
+		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Version, b.Version))
+	})
+	return versions, current != nil
 }
 
 // Versions returns the versions of a group that are registered, and for each whether kube-apiserver serves it itself. It returns false

@@ -4,10 +4,10 @@ SPDX-License-Identifier: Apache-2.0
 */
 
 // Package registration observes which servers kube-apiserver calls, by the APIServices and its discovery: a Watcher for the
-// groups of reviews, and Services for all groups. kube-apiserver may serve authorization.k8s.io/v1alpha1 itself: then Proviso
+// versions of Proviso, and Services for all versions. kube-apiserver may serve authorization.k8s.io/v1alpha1 itself: then Proviso
 // leaves the version alone. The package never writes an APIService.
 //
-// A version that is watched counts as served by Proviso only while that is known, so that the front door does not allow requests
+// A version counts as served by Proviso only while that is known, so that the front door does not allow requests
 // on conditions that no server behind kube-apiserver evaluates.
 package registration
 
@@ -16,6 +16,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -24,7 +25,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
@@ -34,6 +34,9 @@ const (
 	// Interval is the time between two looks at the APIServices: a few small requests, and short enough to follow a
 	// restart of kube-apiserver.
 	Interval = 10 * time.Second
+	// firstPause is the time between the first two looks, and between two looks after a change. It doubles up to Interval: the APIServices
+	// are often written just after the server has started.
+	firstPause = 250 * time.Millisecond
 	// maxAge is how long the result of a look counts if later ones fail.
 	maxAge = time.Minute
 	// lookTimeout bounds one look.
@@ -90,31 +93,59 @@ type looked struct {
 	at time.Time
 }
 
-// New returns a watcher of versions. reference is a version that is installed with Proviso: its APIService tells which Service
-// is Proviso's. The client is a client of kube-apiserver.
-func New(client rest.Interface, reference schema.GroupVersion, versions ...schema.GroupVersion) *Watcher {
-	return &Watcher{client: client, reference: reference, versions: versions, now: time.Now, results: map[schema.GroupVersion]looked{}}
+// New returns a watcher of reference and other versions of Proviso. reference is always installed with Proviso: its APIService tells which
+// Service is Proviso's, unless as many other versions have another Service. The client is a client of kube-apiserver.
+func New(client rest.Interface, reference schema.GroupVersion, others ...schema.GroupVersion) *Watcher {
+	return &Watcher{client: client, reference: reference, versions: append(slices.Clone(others), reference), now: time.Now, results: map[schema.GroupVersion]looked{}}
 }
 
 // Run looks at the APIServices until ctx ends.
 func (w *Watcher) Run(ctx context.Context) {
 	registerMetrics()
-	wait.UntilWithContext(ctx, func(ctx context.Context) {
+	pause := firstPause
+	for ctx.Err() == nil {
+		before := w.States()
 		if err := w.Look(ctx); err != nil {
-			klog.FromContext(ctx).Error(err, "Cannot find out which server kube-apiserver calls for reviews")
+			klog.FromContext(ctx).Error(err, "Cannot find out which server kube-apiserver calls for the resources of Proviso")
 		}
 		w.measure()
-	}, Interval)
+		pause = min(2*pause, Interval)
+		if !maps.Equal(before, w.States()) {
+			pause = firstPause
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
 }
 
 // Serves reports whether the APIService of a version is known to have the Service of Proviso: the state is Proviso or Unavailable.
-// It returns true for versions that are not watched.
+// It returns false for versions that are not watched.
 func (w *Watcher) Serves(version schema.GroupVersion) bool {
-	if !slices.Contains(w.versions, version) {
-		return true
-	}
 	state := w.Result(version).State
 	return state == Proviso || state == Unavailable
+}
+
+// States returns the states of all versions.
+func (w *Watcher) States() map[schema.GroupVersion]string {
+	states := make(map[schema.GroupVersion]string, len(w.versions))
+	for _, version := range w.versions {
+		states[version] = string(w.Result(version).State)
+	}
+	return states
+}
+
+// Elsewhere reports whether kube-apiserver is known to pass requests about some of the versions of a group that Proviso serves to another server,
+// or to serve them itself. Without versions, all count.
+func (w *Watcher) Elsewhere(group string, versions []string) bool {
+	return slices.ContainsFunc(w.versions, func(version schema.GroupVersion) bool {
+		isNamed := version.Group == group && (len(versions) == 0 || slices.Contains(versions, "*") || slices.Contains(versions, version.Version))
+		state := w.Result(version).State
+		return isNamed && (state == KubeAPIServer || state == AnotherServer)
+	})
 }
 
 // Result returns the result of the last look at a version.
@@ -146,18 +177,29 @@ func (w *Watcher) ServeHTTP(response http.ResponseWriter, _ *http.Request) {
 func (w *Watcher) Look(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
-	reference, err := w.read(ctx, w.reference)
-	if err != nil {
-		return err
-	}
 	var errs []error
+	services := map[schema.GroupVersion]*apiService{}
 	for _, version := range w.versions {
 		service, err := w.read(ctx, version)
 		if err != nil {
 			errs = append(errs, err)
+			if version == w.reference {
+				return errors.Join(errs...)
+			}
 			continue
 		}
-		result := service.result(w.reference, reference)
+		services[version] = service
+	}
+	isDoubtful := w.isOutvoted(services)
+	for _, version := range w.versions {
+		service, ok := services[version]
+		if !ok {
+			continue
+		}
+		result := service.result(w.reference, services[w.reference])
+		if isDoubtful && (result.State == Proviso || result.State == Unavailable) {
+			result = Result{AnotherServer, fmt.Sprintf("the APIService has the Service %s/%s, and as many APIServices of Proviso have another one", service.Spec.Service.Namespace, service.Spec.Service.Name)}
+		}
 		if service == nil || service.Spec.Service == nil {
 			// Proviso is not called, whatever discovery says.
 			if served, err := w.isServed(ctx, version); err != nil {
@@ -171,11 +213,40 @@ func (w *Watcher) Look(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// isOutvoted reports whether as many versions have another Service as have the one of the reference. Then another server may have taken over the
+// reference.
+func (w *Watcher) isOutvoted(services map[schema.GroupVersion]*apiService) bool {
+	type named struct {
+		namespace, name string
+		port            int32
+	}
+	votes := map[named]int{}
+	nameOf := func(s *apiService) named {
+		return named{s.Spec.Service.Namespace, s.Spec.Service.Name, ptr.Deref(s.Spec.Service.Port, defaultPort)}
+	}
+	for _, service := range services {
+		if service != nil && service.Spec.Service != nil && !service.isAutomanaged() {
+			votes[nameOf(service)]++
+		}
+	}
+	reference := services[w.reference]
+	if reference == nil || reference.Spec.Service == nil {
+		return false
+	}
+	own := nameOf(reference)
+	for other, n := range votes {
+		if other != own && n >= votes[own] {
+			return true
+		}
+	}
+	return false
+}
+
 func (w *Watcher) remember(ctx context.Context, version schema.GroupVersion, result Result) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if before := w.results[version].Result; before != result {
-		klog.FromContext(ctx).Info("Registration of reviews", "version", version.String(), "state", result.State, "before", before.State, "message", result.Message)
+		klog.FromContext(ctx).Info("Registration of Proviso", "version", version.String(), "state", result.State, "before", before.State, "message", result.Message)
 	}
 	w.results[version] = looked{result, w.now()}
 }

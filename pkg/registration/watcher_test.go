@@ -92,8 +92,10 @@ func TestStates(t *testing.T) {
 		wantMessage   string
 		wantServesOwn bool
 		wantFailure   bool
-		// noPolicies is the answer about the APIService of policies, if it is not Proviso's.
-		noPolicies string
+		// noPolicies is the answer about the APIService of policies, if it is not Proviso's. wantNoPolicies says that Proviso does not count as the server
+		// of policies.
+		noPolicies     string
+		wantNoPolicies bool
 	}{
 		{name: "Proviso", official: apiService(official, "proviso", "", "True"), own: apiService(own, "proviso", "", "True"),
 			want: registration.Proviso, wantServes: true, wantServesOwn: true},
@@ -117,17 +119,22 @@ func TestStates(t *testing.T) {
 			want: registration.KubeAPIServer, wantServesOwn: true, wantMessage: "restores it when it restarts"},
 		{name: "another server", official: apiService(official, "other", "", "True"), own: apiService(own, "proviso", "", "True"),
 			want: registration.AnotherServer, wantServesOwn: true, wantMessage: "proviso-system/other"},
-		{name: "another server, without the own group", official: apiService(official, "other", "", "True"), want: registration.AnotherServer},
+		{name: "another server, without the own group", official: apiService(official, "other", "", "True"), want: registration.AnotherServer, wantNoPolicies: true},
 		{name: "another server, and kube-apiserver has the own group", official: apiService(official, "other", "", "True"), own: apiService(own, "", "onstart", "True"),
-			want: registration.AnotherServer},
-		{name: "another server has both", official: apiService(official, "other", "", "True"), own: apiService(own, "other", "", "True"), want: registration.AnotherServer},
+			want: registration.AnotherServer, wantNoPolicies: true},
+		{name: "another server has both", official: apiService(official, "other", "", "True"), own: apiService(own, "other", "", "True"), want: registration.AnotherServer, wantNoPolicies: true},
+		{name: "another server has the policies", official: apiService(official, "proviso", "", "True"), own: apiService(own, "proviso", "", "True"),
+			noPolicies: apiService(policies, "other", "", "True"), want: registration.AnotherServer, wantNoPolicies: true},
+		{name: "another server has the policies and a version of reviews", official: apiService(official, "proviso", "", "True"), own: apiService(own, "other", "", "True"),
+			noPolicies: apiService(policies, "other", "", "True"), want: registration.AnotherServer, wantServesOwn: true},
+		{name: "another server has the policies, and there is no other version", noPolicies: apiService(policies, "other", "", "True"), want: registration.Missing},
 		{name: "another server has the own group", official: apiService(official, "proviso", "", "True"), own: apiService(own, "other", "", "True"),
 			want: registration.Proviso, wantServes: true},
-		{name: "no policies", official: apiService(official, "proviso", "", "True"), own: apiService(own, "proviso", "", "True"), noPolicies: "none", want: registration.Unknown},
+		{name: "no policies", official: apiService(official, "proviso", "", "True"), own: apiService(own, "proviso", "", "True"), noPolicies: "none", want: registration.Unknown, wantNoPolicies: true},
 		{name: "policies of kube-apiserver", official: apiService(official, "proviso", "", "True"), own: apiService(own, "proviso", "", "True"),
-			noPolicies: apiService(policies, "", "onstart", "True"), want: registration.Unknown},
+			noPolicies: apiService(policies, "", "onstart", "True"), want: registration.Unknown, wantNoPolicies: true},
 		{name: "no answer about policies", official: apiService(official, "proviso", "", "True"), own: apiService(own, "proviso", "", "True"),
-			noPolicies: "error", want: registration.Unknown, wantFailure: true},
+			noPolicies: "error", want: registration.Unknown, wantFailure: true, wantNoPolicies: true},
 		{name: "kube-apiserver fails", official: "error", own: apiService(own, "proviso", "", "True"), want: registration.Unknown, wantServesOwn: true, wantFailure: true},
 		{name: "discovery fails", own: apiService(own, "proviso", "", "True"), discovery: "error", want: registration.Missing, wantServesOwn: true, wantFailure: true},
 		{name: "not an APIService", official: "{}", own: apiService(own, "proviso", "", "True"), want: registration.Unknown, wantServesOwn: true, wantFailure: true},
@@ -159,8 +166,14 @@ func TestStates(t *testing.T) {
 			if want := fmt.Sprintf("authorization.k8s.io/v1alpha1: %s: ", tc.want); !strings.Contains(recorder.Body.String(), want) {
 				t.Errorf("got the details %q, want %q in them", recorder.Body, want)
 			}
-			if !watcher.Serves(schema.GroupVersion{Group: "policy.proviso.dev", Version: "v1alpha1"}) {
-				t.Error("a version that is not watched is taken not to be served")
+			if watcher.Serves(schema.GroupVersion{Group: "demo.proviso.dev", Version: "v1alpha1"}) {
+				t.Error("a version that is not watched is taken to be served")
+			}
+			if got := watcher.Serves(policies); got == tc.wantNoPolicies {
+				t.Errorf("policies are served by Proviso: %v", got)
+			}
+			if got := watcher.Elsewhere(official.Group, nil); got != (tc.want == registration.KubeAPIServer || tc.want == registration.AnotherServer) || watcher.Elsewhere(official.Group, []string{"v1"}) {
+				t.Errorf("served elsewhere: %v", got)
 			}
 		})
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/proviso-authz/proviso/apis/policy"
@@ -27,9 +28,9 @@ type Barrier struct {
 	Result policyv1alpha1.EnforcementResult
 	// Message explains a Result other than ResultEnforced.
 	Message string
-	// IsRemote reports whether another server serves some of the versions of a group. Admission policies of kube-apiserver do not see its
-	// requests. It may be nil, and is called once for each group.
-	IsRemote func(group string, versions []string) bool
+	// Remote returns the group if another server than Proviso serves some of its versions, and for the group * all such groups. Admission policies of
+	// kube-apiserver do not see their requests. It may be nil, and is called once for each group.
+	Remote func(group string, versions []string) []string
 }
 
 // BarrierPart is about some requests that a rule describes.
@@ -43,6 +44,9 @@ type BarrierPart struct {
 	Reason string
 }
 
+// all stands for all groups of a rule.
+const all = "*"
+
 // The notes about barriers.
 const (
 	noteRemote = "another server serves these versions, whose requests the barrier does not see"
@@ -55,7 +59,10 @@ type barred struct {
 	// verbs has the verbs that the barrier enforces, by resource, and reasons those that it does not.
 	verbs   map[string]sets.Set[string]
 	reasons map[string]map[string]string
-	remote  map[string]bool
+	// remote has the groups of other servers for each group of the rule.
+	remote map[string][]string
+	// unseen has the parts about resources that the rule does not name and matches by the group *.
+	unseen []BarrierPart
 }
 
 // barred returns what a barrier does about a rule. The front door decides about conditions that it can evaluate, so that the barrier does
@@ -64,9 +71,13 @@ func (s Server) barred(b *Barrier, index int, rule *policyv1alpha1.PolicyRule, r
 	if b == nil || s.FrontDoor && reads.level() != More {
 		return nil
 	}
-	result := &barred{Barrier: b, verbs: map[string]sets.Set[string]{}, reasons: map[string]map[string]string{}, remote: map[string]bool{}}
+	result := &barred{Barrier: b, verbs: map[string]sets.Set[string]{}, reasons: map[string]map[string]string{}, remote: map[string][]string{}}
 	for _, part := range b.Parts {
 		if part.Rule != index {
+			continue
+		}
+		if part.Reason != "" && slices.Contains(rule.APIGroups, all) && !slices.ContainsFunc(part.Resources, func(resource string) bool { return slices.Contains(rule.Resources, resource) }) {
+			result.unseen = append(result.unseen, part)
 			continue
 		}
 		for _, resource := range part.Resources {
@@ -86,7 +97,9 @@ func (s Server) barred(b *Barrier, index int, rule *policyv1alpha1.PolicyRule, r
 		}
 	}
 	for _, group := range rule.APIGroups {
-		result.remote[group] = b.IsRemote != nil && b.IsRemote(group, rule.APIVersions)
+		if b.Remote != nil {
+			result.remote[group] = b.Remote(group, rule.APIVersions)
+		}
 	}
 	return result
 }
@@ -97,7 +110,7 @@ func (b *barred) split(group, path string, rule *policyv1alpha1.PolicyRule) (enf
 	for _, verb := range resolved(rule.Verbs) {
 		reason := cmp.Or(b.reasons[qualified(group, path)][verb], b.reasons[qualified(group, path)]["*"], b.reasons[path][verb])
 		switch isEnforced := b.verbs[path].Has(verb); {
-		case b.remote[group] && writeVerbs.Has(verb):
+		case group != all && len(b.remote[group]) > 0 && writeVerbs.Has(verb):
 			left[noteRemote] = append(left[noteRemote], verb)
 		case isEnforced && reason == "":
 			enforced = append(enforced, verb)
@@ -132,7 +145,33 @@ func (s Server) atBarrier(found findings, places *Places, effect policyv1alpha1.
 		rest.Verbs = left[reason]
 		s.without(found, places, effect, reads, group, path, &rest, reason)
 	}
+	if group == all {
+		s.withoutUnseen(found, places, effect, reads, path, rule, b)
+	}
 	return true
+}
+
+// withoutUnseen adds what a rule with the group * does to requests that its barrier does not see, in the groups of these requests.
+func (s Server) withoutUnseen(found findings, places *Places, effect policyv1alpha1.PolicyEffect, reads Reads, path string, rule *policyv1alpha1.PolicyRule, b *barred) {
+	rest := *rule
+	for _, part := range b.unseen {
+		rest.Verbs = part.Verbs
+		for _, resource := range part.Resources {
+			name, subresource, hasSubresource := strings.Cut(resource, "/")
+			of := schema.ParseGroupResource(name)
+			if hasSubresource {
+				of.Resource += "/" + subresource
+			}
+			s.without(found, places, effect, reads, of.Group, of.Resource, &rest, part.Reason)
+		}
+	}
+	rest.Verbs = slices.DeleteFunc(slices.Clone(resolved(rule.Verbs)), func(verb string) bool { return !writeVerbs.Has(verb) })
+	if len(rest.Verbs) == 0 {
+		return
+	}
+	for _, group := range b.remote[all] {
+		s.without(found, places, effect, reads, group, path, &rest, noteRemote)
+	}
 }
 
 // without adds what a rule does to requests that other servers serve and that its barrier does not enforce, for a reason.

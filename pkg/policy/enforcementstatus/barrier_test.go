@@ -33,7 +33,7 @@ func TestBarrier(t *testing.T) {
 		parts     []enforcementstatus.BarrierPart
 		result    policyv1alpha1.EnforcementResult
 		message   string
-		isRemote  bool
+		remote    []string
 		audit     bool
 		want      []string
 		// says is part of the message of the condition Effective.
@@ -58,8 +58,19 @@ func TestBarrier(t *testing.T) {
 		{name: "one group is left out", effect: deny, reads: more, rule: rule("create", "apps", "pods", "v1"),
 			parts:  []enforcementstatus.BarrierPart{pods, {Resources: []string{"pods.apps"}, Verbs: []string{"create"}, Reason: "the group"}},
 			result: enforced, want: []string{"create pods.apps Reviews NotEnforced"}, reason: "NotEnforced", says: "the group"},
-		{name: "a group of another server", effect: deny, reads: more, rule: rule("create,get", "example.com", "pods", "v1"), parts: []enforcementstatus.BarrierPart{pods}, result: enforced, isRemote: true,
+		{name: "a group of another server", effect: deny, reads: more, rule: rule("create,get", "example.com", "pods", "v1"), parts: []enforcementstatus.BarrierPart{pods}, result: enforced, remote: []string{"example.com"},
 			want: []string{"get pods.example.com Reviews NotEnforced", "create pods.example.com Reviews NotEnforced"}, reason: "NotEnforced"},
+		{name: "all groups", effect: deny, reads: more, rule: rule("create,get", "*", "pods", "v1"), parts: []enforcementstatus.BarrierPart{pods}, result: enforced,
+			want: []string{"create pods.* Barrier Enforced", "get pods.* Reviews NotEnforced"}, reason: "NotEnforced"},
+		{name: "all groups, of which another server serves some", effect: deny, reads: more, rule: rule("create,delete", "*", "pods", "v1"), parts: []enforcementstatus.BarrierPart{pods}, result: enforced,
+			remote: []string{"example.com", "metrics.k8s.io"},
+			want:   []string{"create,delete pods.* Barrier Enforced", "create,delete pods.example.com,pods.metrics.k8s.io Reviews NotEnforced"}, reason: "NotEnforced", says: "another server serves these versions"},
+		{name: "all groups, of which admission policies do not see some", effect: deny, reads: more, rule: rule("create,delete", "*", "pods", "v1"), result: enforced,
+			parts: []enforcementstatus.BarrierPart{pods, {Resources: []string{"tokenreviews.authentication.k8s.io", "a.b/status"}, Verbs: []string{"create"}, Reason: "they see no reviews"}},
+			want:  []string{"create,delete pods.* Barrier Enforced", "create tokenreviews.authentication.k8s.io,a.b/status Reviews NotEnforced"}, reason: "NotEnforced", says: "they see no reviews"},
+		{name: "front door, all groups", effect: deny, frontDoor: true, reads: more, rule: rule("create,delete", "*", "pods", "v1"), parts: []enforcementstatus.BarrierPart{pods}, result: enforced,
+			remote: []string{"example.com"},
+			want:   []string{"create,delete pods.* Barrier Enforced", "create,delete pods.example.com FrontDoor DeniesUnconditionally"}, reason: "DeniesUnconditionally"},
 		{name: "Allow", effect: allow, reads: more, rule: rule("create", "", "pods", "v1"), parts: []enforcementstatus.BarrierPart{pods}, result: enforced,
 			want: []string{"create pods Reviews NotEnforced"}, reason: "NotEnforced"},
 		{name: "a path", effect: deny, reads: more, rule: policyv1alpha1.PolicyRule{Verbs: []string{"get"}, NonResourceURLs: []string{"/metrics"}}, result: enforced,
@@ -84,7 +95,7 @@ func TestBarrier(t *testing.T) {
 				if namespace != "team" || name != "a" {
 					t.Errorf("got %q, %q", namespace, name)
 				}
-				return &enforcementstatus.Barrier{Parts: tc.parts, Result: tc.result, Message: tc.message, IsRemote: func(string, []string) bool { return tc.isRemote }}
+				return &enforcementstatus.Barrier{Parts: tc.parts, Result: tc.result, Message: tc.message, Remote: func(string, []string) []string { return tc.remote }}
 			}}
 			spec := &policyv1alpha1.AuthorizationPolicySpec{Effect: tc.effect, Rules: []policyv1alpha1.PolicyRule{tc.rule}}
 			if tc.audit {

@@ -31,6 +31,9 @@ type Server struct {
 	// versions if none is given. If Coverage is nil, both sets are empty. It is called once for each resource in each
 	// group of a rule.
 	Coverage func(attributes authorizer.Attributes, versions []string) (enforced, folded sets.Set[string])
+	// Elsewhere reports whether kube-apiserver serves some of the versions of a group itself that this server can serve, or passes them on to another
+	// server. Without versions, all count. If nil, no server but this one serves them.
+	Elsewhere func(group string, versions []string) bool
 	// FrontDoor reports whether the front door is enabled.
 	FrontDoor bool
 	// Writes returns the verbs of the writes whose conditions the front door leaves to kube-apiserver, for a resource or a subresource. The group
@@ -181,7 +184,7 @@ func (s Server) others() policyv1alpha1.EnforcementPlace {
 // resource adds what a rule does to requests for one entry of its resources in one of its groups.
 func (s Server) resource(found findings, places *Places, effect policyv1alpha1.PolicyEffect, reads Reads, group, path string, rule *policyv1alpha1.PolicyRule, unlisted func() map[string][]string, barred *barred) {
 	name := qualified(group, path)
-	if servedElsewhere(group, rule.APIVersions) && !s.atBarrier(found, places, effect, reads, group, path, rule, barred) {
+	if s.servedElsewhere(group, rule.APIVersions) && !s.atBarrier(found, places, effect, reads, group, path, rule, barred) {
 		s.elsewhere(found, places, effect, reads, group, path, rule, unlisted)
 	}
 	if group != "*" && !slices.Contains(servedGroups, group) {
@@ -250,7 +253,10 @@ func (s Server) folded(found findings, places *Places, effect policyv1alpha1.Pol
 
 // servedElsewhere reports whether another server serves some of the requests that a rule describes in a group. This server
 // serves one version of authorization.k8s.io, the group of reviews, and kube-apiserver the others.
-func servedElsewhere(group string, versions []string) bool {
+func (s Server) servedElsewhere(group string, versions []string) bool {
+	if s.Elsewhere != nil && s.Elsewhere(group, versions) {
+		return true
+	}
 	if group == authorization.GroupName {
 		return len(versions) == 0 || slices.ContainsFunc(versions, func(version string) bool { return version != authorizationv1alpha1.SchemeGroupVersion.Version })
 	}

@@ -471,3 +471,29 @@ func TestAudit(t *testing.T) {
 		}
 	}
 }
+
+// TestServedElsewhere has a group of this server of which kube-apiserver passes a version on to another server. There the policy does what it does for
+// all other servers.
+func TestServedElsewhere(t *testing.T) {
+	t.Parallel()
+	elsewhere := func(group string, versions []string) bool { return group == demo && slices.Contains(versions, "v1") }
+	for _, tc := range []struct {
+		name      string
+		frontDoor bool
+		rule      policyv1alpha1.PolicyRule
+		want      []string
+	}{
+		{name: "the version", rule: rule("create", demo, "things", "v1"), want: []string{"create things.demo.proviso.dev Server Enforced", "create things.demo.proviso.dev Reviews NotEnforced"}},
+		{name: "front door", frontDoor: true, rule: rule("create", demo, "things", "v1"), want: []string{"create things.demo.proviso.dev Server Enforced", "create things.demo.proviso.dev FrontDoor DeniesUnconditionally"}},
+		{name: "another group", rule: rule("create", "policy.proviso.dev", "clusterauthorizationpolicies", "v1"), want: []string{"create clusterauthorizationpolicies.policy.proviso.dev Server DeniesUnconditionally"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			server := enforcementstatus.Server{Coverage: coverage, FrontDoor: tc.frontDoor, Elsewhere: elsewhere}
+			entries := server.Of(&policyv1alpha1.AuthorizationPolicySpec{Effect: policyv1alpha1.PolicyEffectDeny, Rules: []policyv1alpha1.PolicyRule{tc.rule}}, enforcementstatus.More)
+			if got := text(entries); !slices.Equal(got, tc.want) {
+				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tc.want, "\n"))
+			}
+		})
+	}
+}

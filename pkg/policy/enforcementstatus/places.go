@@ -83,6 +83,10 @@ type Facts struct {
 	// Versions has the registered versions of each API group. The value is true if kube-apiserver itself serves the version. Groups
 	// without writes in InnerDoor or Aggregated may be missing, unless KubeAPIServers is set.
 	Versions map[string]map[string]bool
+	// Remote has the versions that kube-apiserver passes on to other servers, and Own the state of each version of this server. Server and Barrier
+	// describe what follows from them; they are here so that a change changes the Places, and with them the status of policies.
+	Remote []schema.GroupVersion
+	Own    map[schema.GroupVersion]string
 }
 
 // Places reports which conditions other components evaluate at admission. It is immutable. If nil, they evaluate none.

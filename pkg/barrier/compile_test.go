@@ -314,6 +314,41 @@ func TestUnseen(t *testing.T) {
 	}
 }
 
+// TestUnseenOfAllGroups verifies that the report names the requests that a rule for all groups matches and admission policies do not see.
+func TestUnseenOfAllGroups(t *testing.T) {
+	t.Parallel()
+	const policies, reviews = "admission policies do not see other admission policies and their bindings", "admission policies do not see reviews"
+	for _, test := range []struct {
+		name  string
+		paths []string
+		want  map[string]string
+	}{
+		{"all resources", []string{"*"}, map[string]string{
+			"validatingadmissionpolicies.admissionregistration.k8s.io": policies, "mutatingadmissionpolicybindings.admissionregistration.k8s.io": policies,
+			"tokenreviews.authentication.k8s.io": reviews, "selfsubjectreviews.authentication.k8s.io": reviews, "subjectaccessreviews.authorization.k8s.io": reviews,
+		}},
+		{"some resources", []string{"configmaps", "subjectaccessreviews"}, map[string]string{"subjectaccessreviews.authorization.k8s.io": reviews, "tokenreviews.authentication.k8s.io": ""}},
+		{"a resource that they see", []string{"configmaps"}, map[string]string{"tokenreviews.authentication.k8s.io": "", "validatingadmissionpolicies.admissionregistration.k8s.io": ""}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			rule := policyv1alpha1.PolicyRule{Verbs: []string{"create"}, APIGroups: []string{"*"}, Resources: test.paths}
+			report := compile(t, engine.Key{Name: "p"}, denial("", rule)).Report
+			for resource, want := range test.want {
+				got := ""
+				for _, entry := range report {
+					if slices.Contains(entry.Resources, resource) {
+						got = entry.Reason
+					}
+				}
+				if got != want {
+					t.Errorf("%s: reason %q, want %q: %+v", resource, got, want, report)
+				}
+			}
+		})
+	}
+}
+
 // TestNamespaceSelector verifies that a barrier of a policy of one namespace sees the requests of no other namespace, so that its author
 // slows none, and that it never goes by the labels of the object.
 func TestNamespaceSelector(t *testing.T) {

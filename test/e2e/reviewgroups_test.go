@@ -227,24 +227,34 @@ func waitForReplica(t *testing.T, url, want string) {
 	t.Fatalf("got %v and the details %q, want %q", err, got, want)
 }
 
-// TestConditionsOnReviewsOfKubeAPIServer checks that the front door folds conditions on reviews that kube-apiserver does not pass on to
-// Proviso, because no server would evaluate them.
-func TestConditionsOnReviewsOfKubeAPIServer(t *testing.T) {
+// machinesDefinition has kube-apiserver serve the group of machines.
+const machinesDefinition = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: virtualmachines.demo.proviso.dev}
+spec:
+  group: demo.proviso.dev
+  names: {kind: VirtualMachine, plural: virtualmachines}
+  scope: Namespaced
+  versions:
+  - {name: v1alpha1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
+`
+
+// TestConditionsOnWhatKubeAPIServerServes checks that the front door folds conditions on requests in groups of Proviso that kube-apiserver does
+// not pass on to Proviso, because no server would evaluate them.
+func TestConditionsOnWhatKubeAPIServerServes(t *testing.T) {
 	restore(t)
-	t.Cleanup(func() {
-		if _, errs, err := kubectl(t, "admin", "delete", "--ignore-not-found", "apiservice", "v1alpha1.authorization.k8s.io"); err != nil {
-			t.Error(err, errs)
-		}
-	})
 	const policies = `
 apiVersion: policy.proviso.dev/v1alpha1
 kind: ClusterAuthorizationPolicy
-metadata: {name: reviews-of-kube-apiserver}
+metadata: {name: own-groups}
 spec:
   effect: Allow
   subjects: [{kind: User, name: rk-alice}]
-  rules: [{verbs: [create], apiGroups: [authorization.k8s.io, authorization.proviso.dev], apiVersions: [v1alpha1], resources: [subjectaccessreviews]}]
-  condition: object.spec.user == "bob"
+  rules:
+  - {verbs: [create], apiGroups: [authorization.k8s.io, authorization.proviso.dev], apiVersions: [v1alpha1], resources: [subjectaccessreviews]}
+  - {verbs: [create], apiGroups: [demo.proviso.dev], apiVersions: [v1alpha1], resources: [virtualmachines]}
+  condition: object.metadata.name == "bob"
 `
 	if _, errs, err := kubectlWithInput(t, "admin", policies, "apply", "-f", "-"); err != nil {
 		t.Fatalf("%v: %s", err, errs)
@@ -254,15 +264,16 @@ spec:
 			t.Error(err, errs)
 		}
 	})
-	mustKubectl(t, "admin", "wait", "--for=condition=Ready", "clusterauthorizationpolicy/reviews-of-kube-apiserver")
+	mustKubectl(t, "admin", "wait", "--for=condition=Ready", "clusterauthorizationpolicy/own-groups")
 	kube, _ := clients(t, "admin")
-	waitForAnswer := func(group string, want bool) {
+	resources := map[string]string{"authorization.k8s.io": "subjectaccessreviews", "authorization.proviso.dev": "subjectaccessreviews", "demo.proviso.dev": "virtualmachines"}
+	waitForAnswer := func(t *testing.T, group string, want bool) {
 		t.Helper()
 		var answer *authorizationv1.SubjectAccessReview
 		for range 60 {
 			var err error
 			answer, err = kube.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-				User: "rk-alice", ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "create", Group: group, Version: "v1alpha1", Resource: "subjectaccessreviews"},
+				User: "rk-alice", ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "create", Group: group, Version: "v1alpha1", Resource: resources[group]},
 			}}, metav1.CreateOptions{})
 			if err != nil {
 				t.Fatal(err)
@@ -274,12 +285,34 @@ spec:
 		}
 		t.Fatalf("%s: got %+v, want allowed: %v", group, answer.Status, want)
 	}
-	waitForAnswer("authorization.k8s.io", true)
-	waitForAnswer("authorization.proviso.dev", true)
-	takeOver(t, "authorization.k8s.io")
-	waitForAnswer("authorization.k8s.io", false)
-	waitForAnswer("authorization.proviso.dev", true)
-	mustKubectl(t, "admin", "delete", "apiservice", "v1alpha1.authorization.k8s.io")
-	register(t, "authorization.k8s.io")
-	waitForAnswer("authorization.k8s.io", true)
+	for _, tc := range []struct {
+		group string
+		// takeOver has kube-apiserver serve the group, and giveBack ends that.
+		takeOver, giveBack func(t *testing.T)
+	}{
+		{"authorization.k8s.io", func(t *testing.T) { takeOver(t, "authorization.k8s.io") }, func(t *testing.T) {
+			mustKubectl(t, "admin", "delete", "--ignore-not-found", "apiservice", "v1alpha1.authorization.k8s.io")
+		}},
+		{"demo.proviso.dev", func(t *testing.T) {
+			mustKubectl(t, "admin", "delete", "apiservice", "v1alpha1.demo.proviso.dev")
+			if _, errs, err := kubectlWithInput(t, "admin", machinesDefinition, "apply", "-f", "-"); err != nil {
+				t.Fatalf("%v: %s", err, errs)
+			}
+		}, func(t *testing.T) {
+			mustKubectl(t, "admin", "delete", "--ignore-not-found", "crd", "virtualmachines.demo.proviso.dev")
+		}},
+	} {
+		t.Run(tc.group, func(t *testing.T) {
+			t.Cleanup(func() { tc.giveBack(t) }) // before restore, which leaves alone what kube-apiserver owns
+			for group := range resources {
+				waitForAnswer(t, group, true)
+			}
+			tc.takeOver(t)
+			waitForAnswer(t, tc.group, false)
+			waitForAnswer(t, "authorization.proviso.dev", true)
+			tc.giveBack(t)
+			register(t, tc.group)
+			waitForAnswer(t, tc.group, true)
+		})
+	}
 }

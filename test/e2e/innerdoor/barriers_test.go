@@ -10,10 +10,16 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
 )
@@ -211,6 +217,60 @@ func (p *pair) barrierIs(t *testing.T, text string) {
 	})
 }
 
+// forbidBarriers takes Proviso the permission to read and write barriers, until the returned function is called.
+func (p *pair) forbidBarriers(t *testing.T) (giveBack func()) {
+	t.Helper()
+	roles := p.administrator(t).RbacV1().ClusterRoles()
+	var stored []*rbacv1.ClusterRole
+	for _, name := range []string{"proviso-apiserver", "proviso-apiserver:barriers"} {
+		role, err := roles.Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored = append(stored, role.DeepCopy())
+		for i := range role.Rules {
+			role.Rules[i].Resources = slices.DeleteFunc(role.Rules[i].Resources, func(resource string) bool { return strings.HasPrefix(resource, "validatingadmissionpolic") })
+		}
+		role.Rules = slices.DeleteFunc(role.Rules, func(rule rbacv1.PolicyRule) bool { return len(rule.Resources) == 0 && len(rule.NonResourceURLs) == 0 })
+		if _, err := roles.Update(t.Context(), role, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return func() {
+		for _, role := range stored {
+			role.ResourceVersion = ""
+			if _, err := roles.Update(t.Context(), role, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// deleteBinding deletes the binding of a barrier, and the finalizer that keeps it.
+func (p *pair) deleteBinding(t *testing.T, name string) {
+	t.Helper()
+	bindings := p.administrator(t).AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
+	if _, err := bindings.Patch(t.Context(), name, types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := bindings.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (p *pair) administrator(t *testing.T) kubernetes.Interface {
+	t.Helper()
+	config, err := p.Client(cluster.Admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
 // TestBarriersOfTwoServers brings the barrier of a conditional Deny into force on two kube-apiservers, beside conditional Allow policies, the
 // inner door and RBAC. Before, meanwhile and afterwards no request passes that the policies deny.
 func TestBarriersOfTwoServers(t *testing.T) {
@@ -315,6 +375,21 @@ func TestBarriersOfTwoServers(t *testing.T) {
 		}
 		p.barrierIs(t, "")
 		p.passes(t, 0)
+	})
+	t.Run("a replica that may not read barriers", func(t *testing.T) {
+		giveBack := p.forbidBarriers(t)
+		// The replica watches no more once kube-apiserver has ended its watch.
+		if err := errors.Join(p.Servers[0].Kill(), p.Servers[0].Start(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		p.deleteBinding(t, "locked.cluster.policy.proviso.dev")
+		eventually(t, "the policy denies all", func() bool {
+			code, answer, err := p.sendRow(t.Context(), 0, &lockedRows[1])
+			return err == nil && code == http.StatusForbidden && strings.Contains(answer, "policy=locked reason=Error")
+		})
+		p.barrierIs(t, "the ValidatingAdmissionPolicies that kube-apiserver stores are not known")
+		giveBack()
+		p.barrierIs(t, "")
 	})
 	t.Run("no policy any more", func(t *testing.T) {
 		if _, err := p.Kubectl(t.Context(), "", "delete", "--wait=true", "--timeout=60s", "clusterauthorizationpolicy/locked"); err != nil {

@@ -115,6 +115,7 @@ var ways = []struct {
 	{"annotation of another policy", merge(`{"metadata": {"annotations": {"policy.proviso.dev/policy": "other"}}}`)},
 	{"annotation of another UID", merge(`{"metadata": {"annotations": {"policy.proviso.dev/policy-uid": "other"}}}`)},
 	{"a revision of the future, and a condition", merge(`{"metadata": {"annotations": {"policy.proviso.dev/store-revision": "99999999999"}}, "spec": {"validations": [{"expression": "true"}]}}`)},
+	{"annotations that leave no room, and a condition", merge(`{"metadata": {"annotations": {"example.com/fill": "` + strings.Repeat("a", 261_500) + `"}}, "spec": {"validations": [{"expression": "true"}]}}`)},
 	{"an owner that does not exist", merge(`{"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Namespace", "name": "gone", "uid": "gone"}]}}`)},
 	{"another finalizer", merge(`{"metadata": {"finalizers": ["example.com/other"]}}`)},
 	{"a validation that is true", merge(`{"spec": {"validations": [{"expression": "true"}]}}`)},

@@ -378,7 +378,7 @@ var suites = []mutation.Suite{
 		{Name: "registration: the Service of another", File: "services.go", Old: "case !service.Spec.Service.is(by):", New: "case false:"},
 		{Name: "registration: servers that are not available", File: "services.go", Old: "case !service.isAvailable():", New: "case false:"},
 	}},
-	{Package: "pkg/barrier", Test: "^Test(OverWork|CostsNoMore|NoBarrierWithoutBound)$", Mutants: []mutation.Mutant{
+	{Package: "pkg/barrier", Test: "^Test(OverWork|OverWorkBySize|CostsNoMore|NoBarrierWithoutBound)$", Mutants: []mutation.Mutant{
 		{Name: "work: small objects", File: "work.go", Old: "{4 << 10, 0.25},", New: ""},
 		{Name: "work: usual size", File: "work.go", Old: "{256 << 10, 1},", New: ""},
 		{Name: "work: others", File: "work.go", Old: "total = total.plus(other.work)", New: "_ = other.work"},
@@ -410,7 +410,7 @@ var suites = []mutation.Suite{
 		{Name: "barriers: a sentinel that cannot go", File: "objects.go", Old: "next.SetFinalizers(wanted.GetFinalizers())", New: "_ = next", Test: "^TestSentinelThatCannotGo$"},
 		{Name: "barriers: a sentinel that says too much", File: "rollout.go", Old: " && counted.IsBefore(policy, binding)", New: "", Test: "^TestSentinelThatSaysTooMuch$"},
 		{Name: "barriers: a sentinel of number 0", File: "rollout.go", Old: "number, hasNumber = barrier.NumberOf(storedPolicy)", New: "number, _ = barrier.NumberOf(storedPolicy)\n\t\thasNumber = true", Test: "^TestSentinelOfNumberZero$"},
-		{Name: "barriers: removal of objects of other tools", File: "objects.go", Old: "if err != nil || !exists || !k.isOurs(stored, key) {", New: "if err != nil || !exists {", Test: "^TestForeignObjects$"},
+		{Name: "barriers: removal of objects of other tools", File: "objects.go", Old: "if err != nil || !exists || !k.isOurs(stored, key) {", New: "if err != nil || !exists {", Test: "^TestForeignObjects"},
 		{Name: "barriers: the finalizer", File: "objects.go", Old: "case !slices.Equal(stored.GetFinalizers(), []string{Finalizer}):", New: "case false:", Test: "^TestTampering$"},
 		{Name: "barriers: owner references", File: "objects.go", Old: "case len(stored.GetOwnerReferences()) > 0:", New: "case false:", Test: "^TestTampering$"},
 		{Name: "barriers: objects that are being deleted", File: "objects.go", Old: "case stored.GetDeletionTimestamp() != nil:", New: "case false:", Test: "^TestTampering$"},

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -340,6 +341,26 @@ func TestForeignObjects(t *testing.T) {
 	}
 }
 
+// TestForeignObjectsOfDeletedPolicies checks that an object of another tool stays which got the name of a barrier, while no replica ran that could
+// have taken it over, before the policy was deleted.
+func TestForeignObjectsOfDeletedPolicies(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	foreign := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: barrier.Name(engine.Key{Name: "a"})}}
+	if _, err := r.kubeClient.AdmissionregistrationV1().ValidatingAdmissionPolicies().Create(t.Context(), foreign, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	barred := policy("a", "1")
+	barred.Finalizers = []string{barriercontroller.Finalizer}
+	r.create(t, barred)
+	r.delete(t, "a")
+	r.start(t, lead)
+	eventually(t, "the policy is gone", func() bool { return !r.exists(t, "a") })
+	if r.vap(t, "a") == nil {
+		t.Error("the object of another tool is gone")
+	}
+}
+
 // TestRenderedObjects checks that manifests that were rendered and applied before are taken over.
 func TestRenderedObjects(t *testing.T) {
 	t.Parallel()
@@ -571,16 +592,46 @@ func TestWork(t *testing.T) {
 		state, _ := c.State(barriercontroller.Key{Key: engine.Key{Namespace: "team", Name: fmt.Sprintf("p%d", i)}})
 		return state
 	}
+	vaps, name := r.kubeClient.AdmissionregistrationV1().ValidatingAdmissionPolicies(), barrier.Name(engine.Key{Namespace: "team", Name: "p0"})
+	var isRefusing atomic.Bool
+	var refused atomic.Int32
+	r.kube.before = func(_, _, of string, _ bool) error {
+		if of == name && isRefusing.Load() {
+			refused.Add(1)
+			return errors.New("not now")
+		}
+		return nil
+	}
 	create(0)
 	c, stop := r.start(t, lead)
 	eventually(t, "the only one has a barrier", func() bool { return stateOf(c, 0).Phase == barriercontroller.Written })
 	if reason := c.OverWork(mustCompile(t, compiler, nested)); !strings.Contains(reason, "could cost kube-apiserver up to") {
 		t.Errorf("another policy: got %q, want it to be over the bound", reason)
 	}
+	change := func() {
+		stored, err := vaps.Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored.Spec.Variables[0].Expression = "false"
+		if _, err := vaps.Update(t.Context(), stored, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	isRestored := func() bool {
+		stored, err := vaps.Get(t.Context(), name, metav1.GetOptions{})
+		return err == nil && stored.Spec.Variables[0].Expression != "false"
+	}
 	stop()
 	create(1) // it is older, and comes first
+	change()  // as after an update of Proviso that writes barriers differently
+	isRefusing.Store(true)
 	c, _ = r.start(t, lead)
 	eventually(t, "the older one has a barrier, too", func() bool { return stateOf(c, 1).Phase == barriercontroller.Written })
+	tried := refused.Load()
+	eventually(t, "the one in force is tried again, although the other one counts", func() bool { return refused.Load() > tried+1 })
+	isRefusing.Store(false)
+	eventually(t, "the one in force is brought into line", isRestored)
 	eventually(t, "the one in force stays, with a warning", func() bool {
 		state := stateOf(c, 0)
 		return state.Phase == barriercontroller.Written && strings.Contains(state.Warning, "could cost kube-apiserver up to")
@@ -592,20 +643,8 @@ func TestWork(t *testing.T) {
 		state := stateOf(c, -1)
 		return state.Phase == barriercontroller.OverBound && strings.Contains(state.Message, "could cost kube-apiserver up to")
 	})
-	name := barrier.Name(engine.Key{Namespace: "team", Name: "p0"})
-	vaps := r.kubeClient.AdmissionregistrationV1().ValidatingAdmissionPolicies()
-	stored, err := vaps.Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	stored.Spec.Variables[0].Expression = "false"
-	if _, err := vaps.Update(t.Context(), stored, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "what others change is undone", func() bool {
-		stored, err := vaps.Get(t.Context(), name, metav1.GetOptions{})
-		return err == nil && stored.Spec.Variables[0].Expression != "false"
-	})
+	change()
+	eventually(t, "what others change is undone", isRestored)
 }
 
 func mustCompile(t *testing.T, compiler *barrier.Compiler, condition string) *barrier.Barrier {

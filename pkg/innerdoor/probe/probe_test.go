@@ -707,6 +707,23 @@ func TestLateAnswers(t *testing.T) {
 	}
 }
 
+// TestLateFromTheBeginning has a server of which nothing is known but an answer that took too long: the state says so.
+func TestLateFromTheBeginning(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "one")
+	p := c.newReplica(t, nil)
+	c.connect(p)
+	c.servers[0].change(func(k *kube) {
+		k.answer = func(w http.ResponseWriter, _ *http.Request) {
+			answer(w, &metav1.Status{Code: 504, Reason: metav1.StatusReasonTimeout, Message: "not in time"})
+		}
+	})
+	p.Round(t.Context())
+	if states := p.States(); len(states) != 1 || states[0].Known || !strings.Contains(states[0].Reason, "not in time") {
+		t.Errorf("got %+v", states)
+	}
+}
+
 // TestLateBesideNews has a server that answers one canary late, and does not call the inner door for another one.
 func TestLateBesideNews(t *testing.T) {
 	t.Parallel()
@@ -766,7 +783,7 @@ func TestNewsBesideSilence(t *testing.T) {
 		close(ended)
 	}()
 	<-arrived
-	for {
+	for range 5000 {
 		c.clock.Step(time.Hour)
 		select {
 		case <-ended:
@@ -777,6 +794,7 @@ func TestNewsBesideSilence(t *testing.T) {
 		case <-time.After(time.Millisecond):
 		}
 	}
+	t.Fatal("the round waits for all answers")
 }
 
 // TestOlderRounds has a round that ends after one that began later: what the later one found stays, unless the older one brings news.

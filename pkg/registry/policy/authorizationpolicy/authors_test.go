@@ -245,8 +245,9 @@ func TestConditionalRightsAreNotDelegable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	scheme, f := newScheme(), &fixture{}
-	f.Storage, err = authorizationpolicy.NewClusterStorage(scheme, optionsFor(scheme, "conditional", "clusterauthorizationpolicies"), checker{}, authors)
+	f := &fixture{}
+	scheme, options := storeOf(t, "clusterauthorizationpolicies")
+	f.Storage, err = authorizationpolicy.NewClusterStorage(scheme, options, checker{}, authors)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -284,8 +285,7 @@ func TestIncompleteStorage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	scheme := newScheme()
-	options := optionsFor(scheme, "incomplete", "authorizationpolicies")
+	scheme, options := storeOf(t, "authorizationpolicies")
 	if _, err := authorizationpolicy.NewClusterStorage(scheme, options, nil, authors); err == nil {
 		t.Error("a store without checker was made")
 	}
@@ -301,7 +301,7 @@ func unrestricted(context.Context, authorizer.Attributes) (string, bool) { retur
 // but whom a policy restricts in one.
 func TestAuthorsWhoAreRestrictedInPart(t *testing.T) {
 	t.Parallel()
-	scheme, f := newScheme(), &fixture{chain: &chain{otherwise: allow}}
+	f := &fixture{chain: &chain{otherwise: allow}}
 	restricted := func(_ context.Context, check authorizer.Attributes) (string, bool) {
 		verb := check.GetVerb()
 		return `ClusterAuthorizationPolicy "keep-out"`, verb == "*" || verb == "delete"
@@ -310,7 +310,8 @@ func TestAuthorsWhoAreRestrictedInPart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Storage, err = authorizationpolicy.NewClusterStorage(scheme, optionsFor(scheme, "restricted", "clusterauthorizationpolicies"), checker{}, authors)
+	scheme, options := storeOf(t, "clusterauthorizationpolicies")
+	f.Storage, err = authorizationpolicy.NewClusterStorage(scheme, options, checker{}, authors)
 	if err != nil {
 		t.Fatal(err)
 	}

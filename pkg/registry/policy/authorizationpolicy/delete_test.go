@@ -9,12 +9,12 @@ import (
 	"fmt"
 	"testing"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/proviso-authz/proviso/apis/policy"
+	"github.com/proviso-authz/proviso/test/testutil/store"
 )
 
 func finalized(m *metav1.ObjectMeta, _ *policy.AuthorizationPolicySpec) {
@@ -87,14 +87,10 @@ func TestDeletionOfAllowTakesNoRestrictionAlong(t *testing.T) {
 func TestUnsafeDeletes(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, f *fixture) {
-		client, err := clientv3.New(clientv3.Config{Endpoints: []string{endpoint}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer client.Close()
-		key := fmt.Sprintf("/%s/%s/one", f.prefix, f.resource)
+		client := store.Client(t)
+		key := fmt.Sprintf("%s/%s/one", store.Prefix(t), f.resource)
 		if f.namespaced {
-			key = fmt.Sprintf("/%s/%s/n/one", f.prefix, f.resource)
+			key = fmt.Sprintf("%s/%s/n/one", store.Prefix(t), f.resource)
 		}
 		if _, err := client.Put(t.Context(), key, "garbage"); err != nil {
 			t.Fatal(err)

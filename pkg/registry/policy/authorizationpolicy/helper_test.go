@@ -9,8 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -20,51 +18,22 @@ import (
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
-	"k8s.io/apiserver/pkg/storage/storagebackend"
 
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/apis/policy/install"
 	"github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
-	"github.com/proviso-authz/proviso/pkg/etcd"
 	"github.com/proviso-authz/proviso/pkg/registry/policy/authorizationpolicy"
+	"github.com/proviso-authz/proviso/test/testutil/store"
 )
 
-// endpoint is where the etcd is that the tests share. Each has a prefix of its own.
-var endpoint string
-
-func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-func run(m *testing.M) (code int, err error) {
-	dir, err := os.MkdirTemp("", "ap") // short enough for a socket
-	if err != nil {
-		return 0, err
-	}
-	defer os.RemoveAll(dir)
-	member, err := etcd.Start(context.Background(), filepath.Join(dir, "data"))
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = member.Close() }()
-	if endpoint, err = etcd.Endpoint(filepath.Join(dir, "data")); err != nil {
-		return 0, err
-	}
-	return m.Run(), nil
-}
+func TestMain(m *testing.M) { store.Main(m) }
 
 // chain answers by the text of a check, and remembers what it was asked.
 type chain struct {
@@ -144,28 +113,17 @@ func (checker) ChecksForOthers(spec *policy.AuthorizationPolicySpec, namespace s
 	return spec.Condition == "others but "+namespace
 }
 
-// newScheme returns a scheme with the group.
-func newScheme() *runtime.Scheme {
-	scheme := runtime.NewScheme()
-	install.Install(scheme)
-	metav1.AddToGroupVersion(scheme, v1alpha1.SchemeGroupVersion)
-	return scheme
-}
-
-func optionsFor(scheme *runtime.Scheme, prefix, resource string) generic.RESTOptions {
-	config := storagebackend.NewDefaultConfig("/"+prefix, serializer.NewCodecFactory(scheme).LegacyCodec(v1alpha1.SchemeGroupVersion))
-	config.Transport.ServerList = []string{endpoint}
-	return generic.RESTOptions{
-		StorageConfig: config.ForResource(policy.Resource(resource)), Decorator: generic.UndecoratedStorage,
-		ResourcePrefix: resource, DeleteCollectionWorkers: 1, EnableGarbageCollection: true,
-	}
+// storeOf returns a scheme with the group, and the options for a store of one resource.
+func storeOf(t *testing.T, resource string) (*runtime.Scheme, generic.RESTOptions) {
+	t.Helper()
+	scheme := store.Scheme(install.Install, v1alpha1.SchemeGroupVersion)
+	return scheme, store.Options(t, scheme, v1alpha1.SchemeGroupVersion, resource)
 }
 
 // fixture is one kind of policies, stored under a prefix of the test's own.
 type fixture struct {
 	*authorizationpolicy.Storage
 	chain      *chain
-	prefix     string
 	resource   string
 	namespaced bool
 }
@@ -177,16 +135,17 @@ func newFixture(t *testing.T, namespaced bool) *fixture {
 
 func newFixtureWith(t *testing.T, namespaced bool, checks authorizationpolicy.Checker) *fixture {
 	t.Helper()
-	f := &fixture{chain: &chain{otherwise: allow}, prefix: strings.NewReplacer("/", "-", "#", "-").Replace(t.Name()), resource: "clusterauthorizationpolicies", namespaced: namespaced}
+	f := &fixture{chain: &chain{otherwise: allow}, resource: "clusterauthorizationpolicies", namespaced: namespaced}
 	authors, err := authorizationpolicy.NewAuthors(f.chain, unrestricted)
 	if err != nil {
 		t.Fatal(err)
 	}
-	scheme, makeStorage := newScheme(), authorizationpolicy.NewClusterStorage
+	makeStorage := authorizationpolicy.NewClusterStorage
 	if namespaced {
 		f.resource, makeStorage = "authorizationpolicies", authorizationpolicy.NewStorage
 	}
-	f.Storage, err = makeStorage(scheme, optionsFor(scheme, f.prefix, f.resource), checks, authors)
+	scheme, options := storeOf(t, f.resource)
+	f.Storage, err = makeStorage(scheme, options, checks, authors)
 	if err != nil {
 		t.Fatal(err)
 	}

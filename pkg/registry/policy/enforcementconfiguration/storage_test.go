@@ -9,8 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -18,49 +16,20 @@ import (
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
-	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
-	"k8s.io/apiserver/pkg/storage/storagebackend"
 
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/apis/policy/install"
 	"github.com/proviso-authz/proviso/apis/policy/v1alpha1"
-	"github.com/proviso-authz/proviso/pkg/etcd"
 	"github.com/proviso-authz/proviso/pkg/registry/policy/enforcementconfiguration"
 	"github.com/proviso-authz/proviso/test/testutil/golden"
+	"github.com/proviso-authz/proviso/test/testutil/store"
 )
 
-var endpoint string
-
-func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-func run(m *testing.M) (code int, err error) {
-	dir, err := os.MkdirTemp("", "ec") // short enough for a socket
-	if err != nil {
-		return 0, err
-	}
-	defer os.RemoveAll(dir)
-	member, err := etcd.Start(context.Background(), filepath.Join(dir, "data"))
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = member.Close() }()
-	if endpoint, err = etcd.Endpoint(filepath.Join(dir, "data")); err != nil {
-		return 0, err
-	}
-	return m.Run(), nil
-}
+func TestMain(m *testing.M) { store.Main(m) }
 
 // authors lets only ann escalate.
 var authors = authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
@@ -75,15 +44,8 @@ var authors = authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Att
 
 func newStorage(t *testing.T) *enforcementconfiguration.Storage {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	install.Install(scheme)
-	metav1.AddToGroupVersion(scheme, v1alpha1.SchemeGroupVersion)
-	config := storagebackend.NewDefaultConfig("/"+t.Name(), serializer.NewCodecFactory(scheme).LegacyCodec(v1alpha1.SchemeGroupVersion))
-	config.Transport.ServerList = []string{endpoint}
-	s, err := enforcementconfiguration.NewStorage(scheme, generic.RESTOptions{
-		StorageConfig: config.ForResource(policy.Resource("enforcementconfigurations")), Decorator: generic.UndecoratedStorage,
-		ResourcePrefix: "enforcementconfigurations", DeleteCollectionWorkers: 1, EnableGarbageCollection: true,
-	}, authors)
+	scheme := store.Scheme(install.Install, v1alpha1.SchemeGroupVersion)
+	s, err := enforcementconfiguration.NewStorage(scheme, store.Options(t, scheme, v1alpha1.SchemeGroupVersion, "enforcementconfigurations"), authors)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,8 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,51 +18,23 @@ import (
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
-	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/apis/policy/install"
 	"github.com/proviso-authz/proviso/apis/policy/v1alpha1"
-	"github.com/proviso-authz/proviso/pkg/etcd"
 	"github.com/proviso-authz/proviso/pkg/registry/policy/fieldpermissionmapping"
 	"github.com/proviso-authz/proviso/test/testutil/golden"
+	"github.com/proviso-authz/proviso/test/testutil/store"
 )
 
-var endpoint string
-
-func TestMain(m *testing.M) {
-	code, err := run(m)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
-	}
-	os.Exit(code)
-}
-
-func run(m *testing.M) (code int, err error) {
-	dir, err := os.MkdirTemp("", "fpm") // short enough for a socket
-	if err != nil {
-		return 0, err
-	}
-	defer os.RemoveAll(dir)
-	member, err := etcd.Start(context.Background(), filepath.Join(dir, "data"))
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = member.Close() }()
-	if endpoint, err = etcd.Endpoint(filepath.Join(dir, "data")); err != nil {
-		return 0, err
-	}
-	return m.Run(), nil
-}
+func TestMain(m *testing.M) { store.Main(m) }
 
 // check refuses mappings that are described as wrong and warns of odd ones.
 func check(_ string, spec *policy.FieldPermissionMappingSpec) (warnings []string, errs field.ErrorList) {
@@ -79,15 +49,8 @@ func check(_ string, spec *policy.FieldPermissionMappingSpec) (warnings []string
 
 func newStorage(t *testing.T, checker fieldpermissionmapping.Checker) *fieldpermissionmapping.Storage {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	install.Install(scheme)
-	metav1.AddToGroupVersion(scheme, v1alpha1.SchemeGroupVersion)
-	config := storagebackend.NewDefaultConfig("/"+strings.ReplaceAll(t.Name(), "/", "-"), serializer.NewCodecFactory(scheme).LegacyCodec(v1alpha1.SchemeGroupVersion))
-	config.Transport.ServerList = []string{endpoint}
-	s, err := fieldpermissionmapping.NewStorage(scheme, generic.RESTOptions{
-		StorageConfig: config.ForResource(policy.Resource("fieldpermissionmappings")), Decorator: generic.UndecoratedStorage,
-		ResourcePrefix: "fieldpermissionmappings", DeleteCollectionWorkers: 1, EnableGarbageCollection: true,
-	}, checker, nil, authors)
+	scheme := store.Scheme(install.Install, v1alpha1.SchemeGroupVersion)
+	s, err := fieldpermissionmapping.NewStorage(scheme, store.Options(t, scheme, v1alpha1.SchemeGroupVersion, "fieldpermissionmappings"), checker, nil, authors)
 	if err != nil {
 		t.Fatal(err)
 	}

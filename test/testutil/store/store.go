@@ -69,9 +69,15 @@ func Prefix(tb testing.TB) string {
 	return "/" + strings.NewReplacer("/", "-", "#", "-").Replace(tb.Name())
 }
 
-// Options returns the options for a store of a resource, which is stored in one version.
+// Options returns the options for a store of a resource, which is stored in one version. The objects are deleted after the test.
 func Options(tb testing.TB, scheme *runtime.Scheme, version schema.GroupVersion, resource string) generic.RESTOptions {
 	tb.Helper()
+	client := Client(tb)
+	tb.Cleanup(func() {
+		if _, err := client.Delete(context.Background(), Prefix(tb)+"/", clientv3.WithPrefix()); err != nil {
+			tb.Error(err)
+		}
+	})
 	config := storagebackend.NewDefaultConfig(Prefix(tb), serializer.NewCodecFactory(scheme).LegacyCodec(version))
 	config.Transport.ServerList = []string{endpoint}
 	return generic.RESTOptions{

@@ -121,6 +121,24 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
+// TestOrderOfMistakes checks that a rule with several mistakes has its errors in one order, so that the output of commands stays.
+func TestOrderOfMistakes(t *testing.T) {
+	t.Parallel()
+	text := changed(vap, replace(`{operations: [CREATE, UPDATE, DELETE], apiGroups: [""], apiVersions: [v1], resources: [configmaps]}`, "{}"))
+	want := []string{"operations", "apiGroups", "apiVersions", "resources"}
+	for range 20 {
+		_, _, errs := admissionpolicy.Load(documentsOf(t, text), nil)
+		var got []string
+		for _, err := range errs {
+			_, at, _ := strings.Cut(err.Error(), "resourceRules[0].")
+			got = append(got, strings.TrimSuffix(at, ": Required value"))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("another order (-want +got):\n%s", diff)
+		}
+	}
+}
+
 // TestLists reads policies and objects in lists, and returns documents of other groups, in their order.
 func TestLists(t *testing.T) {
 	t.Parallel()

@@ -206,14 +206,17 @@ func validateRule(rule *admissionregistrationv1.NamedRuleWithOperations, path *f
 	for i, operation := range rule.Operations {
 		operations[i] = string(operation)
 	}
-	for name, values := range map[string][]string{"operations": operations, "apiGroups": rule.APIGroups, "apiVersions": rule.APIVersions, "resources": rule.Resources} {
+	for _, part := range []struct {
+		name   string
+		values []string
+	}{{"operations", operations}, {"apiGroups", rule.APIGroups}, {"apiVersions", rule.APIVersions}, {"resources", rule.Resources}} {
 		switch {
-		case len(values) == 0:
-			errs = append(errs, field.Required(path.Child(name), ""))
-		case name != "resources" && len(values) > 1 && slices.Contains(values, "*"):
-			errs = append(errs, field.Invalid(path.Child(name), values, "if '*' is present, must not specify others"))
-		case name != "apiGroups" && slices.Contains(values, ""):
-			errs = append(errs, field.Required(path.Child(name), "a value is empty"))
+		case len(part.values) == 0:
+			errs = append(errs, field.Required(path.Child(part.name), ""))
+		case part.name != "resources" && len(part.values) > 1 && slices.Contains(part.values, "*"):
+			errs = append(errs, field.Invalid(path.Child(part.name), part.values, "if '*' is present, must not specify others"))
+		case part.name != "apiGroups" && slices.Contains(part.values, ""):
+			errs = append(errs, field.Required(path.Child(part.name), "a value is empty"))
 		}
 	}
 	errs = append(errs, validateResources(rule.Resources, path.Child("resources"))...)

@@ -212,10 +212,12 @@ func (e *evaluation) Validate(ctx context.Context, resource schema.GroupVersionR
 		e.unknown = errOptions
 	}
 	conditions := e.trace.Clauses[:len(e.policy.Spec.MatchConditions)]
+	hasMatchError := false
 	if e.policy.matcher == nil {
 		e.trace.IsMatched = true
 	} else {
 		match := e.policy.matcher.Match(ctx, a, parameter, checks)
+		hasMatchError = match.Error != nil
 		e.trace.IsMatched = e.trace.IsMatched || match.Matches && match.Error == nil
 		for i, c := range e.policy.Spec.MatchConditions {
 			conditions[i].IsTrue = conditions[i].IsTrue || match.Matches && match.Error == nil
@@ -223,7 +225,9 @@ func (e *evaluation) Validate(ctx context.Context, resource schema.GroupVersionR
 		}
 	}
 	result := e.Validator.Validate(ctx, resource, a, parameter, namespace, budget, checks)
-	e.failed = append(e.failed, e.policy.failedOf(result.Decisions, parameter)...)
+	if !hasMatchError { // otherwise there is one decision, about the match conditions
+		e.failed = append(e.failed, e.policy.failedOf(result.Decisions, parameter)...)
+	}
 	for i, decision := range result.Decisions {
 		if decision.Evaluation == validating.EvalError {
 			continue // there may be one decision about the policy as a whole

@@ -57,6 +57,7 @@ func TestFailed(t *testing.T) {
 			Text: `variables.b == "1"`, Result: "false", Condition: `variables.b == "1"`,
 			Variables: []admissionregistrationv1.Variable{{Name: "a", Expression: "object.data.a"}, {Name: "b", Expression: "variables.a"}},
 		}}},
+		{"a match condition that fails, and one validation", replace("  validations", "  matchConditions: [{name: m, expression: object.data.b == '1'}]\n  validations"), nil},
 		{"a match condition that fails, and two validations", replace("  validations: [", "  matchConditions: [{name: m, expression: object.data.b == '1'}]\n  validations: [{expression: 'false'}, "), nil},
 		{"an audit annotation that fails", replace("  validations", "  auditAnnotations: [{key: k, valueExpression: string(object.data.b)}]\n  validations", wrong, "true"), nil},
 	} {

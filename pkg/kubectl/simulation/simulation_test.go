@@ -10,7 +10,6 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
@@ -34,9 +33,6 @@ func TestDecideAndSteps(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
-	}
-	data := func(object string) *authorizationv1alpha1.AuthorizationConditionsRequest {
-		return &authorizationv1alpha1.AuthorizationConditionsRequest{Operation: "UPDATE", Object: &runtime.RawExtension{Raw: []byte(object)}}
 	}
 	const (
 		dev    = `{"apiVersion": "v1", "kind": "Thing", "class": "dev", "size": 1}`

@@ -7,6 +7,7 @@ SPDX-License-Identifier: Apache-2.0
 package standin
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"maps"
@@ -19,26 +20,48 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // Answers are the answers to requests by their method and path, such as "GET /api/v1/namespaces/a". An answer is an object; an error of
-// apimachinery, which is written as its Status; or a Handler. A request that has no answer gets the Status 404.
+// apimachinery, which is written as its Status; Warned; or a Handler. A request that has no answer gets the Status 404.
 type Answers map[string]any
 
 // Handler returns the answer to a request with a body.
 type Handler func(r *http.Request, body []byte) any
 
+// Warned is an answer with warnings for the client.
+type Warned struct {
+	Warnings []string
+	Answer   any
+}
+
 // To returns a Handler that reads the body, and calls a function with the object in it.
 func To[T any](answer func(*T) any) Handler {
 	return func(_ *http.Request, body []byte) any {
 		object := new(T)
-		if err := json.Unmarshal(body, object); err != nil {
+		if err := decode(body, object); err != nil {
 			return apierrors.NewBadRequest(err.Error())
 		}
 		return answer(object)
 	}
 }
+
+// decode reads JSON, or an object of Kubernetes in Protobuf.
+func decode(body []byte, into any) error {
+	object, isObject := into.(runtime.Object)
+	if !isObject || !bytes.HasPrefix(body, []byte("k8s\x00")) {
+		return json.Unmarshal(body, into)
+	}
+	_, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, object)
+	return err
+}
+
+// codeWarning is the code of warnings.
+const codeWarning = 299
 
 // Server is a stand-in that listens.
 type Server struct {
@@ -85,6 +108,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if handler, isHandler := answer.(Handler); isHandler {
 		answer = handler(r, body)
+	}
+	if warned, isWarned := answer.(Warned); isWarned {
+		for _, text := range warned.Warnings {
+			if header, err := utilnet.NewWarningHeader(codeWarning, "-", text); err == nil {
+				w.Header().Add("Warning", header)
+			}
+		}
+		answer = warned.Answer
 	}
 	if !ok || answer == nil {
 		answer = apierrors.NewGenericServerResponse(http.StatusNotFound, strings.ToLower(r.Method), schema.GroupResource{}, "", "", 0, false)

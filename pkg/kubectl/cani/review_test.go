@@ -1,0 +1,260 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package cani_test
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	authorizationv1 "k8s.io/api/authorization/v1"
+
+	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
+	"github.com/proviso-authz/proviso/test/testutil/standin"
+)
+
+// How the warnings begin.
+const (
+	withoutProviso = "Warning: the server does not serve authorization.proviso.dev: "
+	onlyProviso    = "Warning: the server does not serve authorization.k8s.io/v1: "
+	nameless       = "Warning: the answer is about any object: "
+	unenforced     = "Warning: policies of Proviso have conditions about this request, but kube-apiserver refuses it "
+	denied         = "Warning: kube-apiserver itself allows this request, and Proviso does not. "
+)
+
+const conditionTable = "yes, if\nEFFECT   CONDITION   POLICY   DESCRIPTION\nAllow    x is a      p        -\n"
+
+// answers of a row: what is printed, and how the lines of standard error begin.
+type printed struct {
+	Code   int
+	Out    string
+	ErrOut []string
+}
+
+// check runs the command and compares what it prints.
+func (want printed) check(t *testing.T, answers standin.Answers, input string, args ...string) {
+	t.Helper()
+	out, errOut, code := canI(t.Context(), t, answers, input, args...)
+	got := printed{Code: code, Out: out, ErrOut: slices.Collect(strings.Lines(errOut))}
+	for i, begin := range want.ErrOut {
+		if i < len(got.ErrOut) && strings.HasPrefix(got.ErrOut[i], begin) {
+			got.ErrOut[i] = begin
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// TestBothReviews combines each answer of kube-apiserver's review with each one of Proviso's. The answer is yes, or yes on conditions, only if
+// kube-apiserver's review allows, where there is one.
+func TestBothReviews(t *testing.T) {
+	t.Parallel()
+	kube := map[string]any{"none": nil, "yes": kubeSays(true, ""), "no": kubeSays(false, "no role"), "error": errEtcd}
+	proviso := map[string]any{
+		"none": nil, "yes": provisoSays(allowed), "if": provisoSays(onCondition("Allow", `object.x == "a"`)), "error": errEtcd,
+		"no": provisoSays(authorizationv1alpha1.SubjectAccessReviewStatus{Reason: "no \x1b[2J policy", EvaluationError: "it failed"}),
+	}
+	const failedKube, failedProviso = "error: Internal error occurred: etcd", "error: the review of Proviso: Internal error occurred: etcd"
+	noProviso := "no - no \\x1b[2J policy - it failed\n"
+	for pair, want := range map[string]printed{
+		"none none":  {2, "", []string{"error: the server serves neither authorization.k8s.io/v1 nor authorization.proviso.dev/v1alpha1\n"}},
+		"none yes":   {0, "yes\n", []string{onlyProviso}},
+		"none no":    {1, noProviso, []string{onlyProviso}},
+		"none if":    {3, conditionTable, []string{onlyProviso}},
+		"none error": {2, "", []string{failedProviso}},
+		"yes none":   {0, "yes\n", []string{withoutProviso}},
+		"yes yes":    {0, "yes\n", nil},
+		"yes no":     {1, noProviso, []string{denied}},
+		"yes if":     {3, conditionTable, nil},
+		"yes error":  {2, "", []string{failedProviso}},
+		"no none":    {1, "no - no role\n", []string{withoutProviso}},
+		"no yes":     {1, "no - no role\n", nil},
+		"no no":      {1, "no - no role\n", nil},
+		"no if":      {1, "no - no role\n", []string{unenforced}},
+		"no error":   {2, "", []string{failedProviso}},
+		"error none": {2, "", []string{failedKube}}, "error yes": {2, "", []string{failedKube}}, "error no": {2, "", []string{failedKube}},
+		"error if": {2, "", []string{failedKube}}, "error error": {2, "", []string{failedKube}},
+	} {
+		t.Run(strings.ReplaceAll(pair, " ", "_"), func(t *testing.T) {
+			t.Parallel()
+			first, second, _ := strings.Cut(pair, " ")
+			answers := standin.Answers{reviewOfKube: kube[first], reviewOfProviso: proviso[second]}
+			want.check(t, answers, "", "create", "pods")
+			if want.Code != 2 { // --quiet prints the warnings alone
+				printed{Code: want.Code, ErrOut: want.ErrOut}.check(t, answers, "", "create", "pods", "--quiet")
+			}
+		})
+	}
+}
+
+// TestNameless asks about all objects of a resource. kube-apiserver is asked a second time, without a version: then it denies if a policy for
+// some names could.
+func TestNameless(t *testing.T) {
+	t.Parallel()
+	// loosely answers a question without a version.
+	loosely := func(answer any) standin.Handler {
+		return func(r *http.Request, body []byte) any {
+			versioned := standin.To(func(review *authorizationv1.SelfSubjectAccessReview) any {
+				if review.Spec.ResourceAttributes.Version != "" {
+					return kubeSays(true, "")(r, body)
+				}
+				if handler, ok := answer.(standin.Handler); ok {
+					return handler(r, body)
+				}
+				return answer
+			})
+			return versioned(r, body)
+		}
+	}
+	for _, tc := range []struct {
+		name    string
+		kube    any
+		proviso authorizationv1alpha1.SubjectAccessReviewStatus
+		args    string
+		want    printed
+	}{
+		{"allowed for all names", loosely(kubeSays(true, "")), allowed, "get pods", printed{Out: "yes\n"}},
+		{"denied for some names", loosely(kubeSays(false, "some names")), allowed, "get pods", printed{1, "no - some names\n", []string{nameless}}},
+		{"one name", loosely(kubeSays(false, "some names")), allowed, "get pods/a", printed{Out: "yes\n"}},
+		{"a verb without a name", loosely(kubeSays(false, "some names")), allowed, "list pods", printed{Out: "yes\n"}},
+		{"the second answer is gone", loosely(nil), allowed, "get pods", printed{2, "", []string{"error: the server serves neither"}}},
+		{"conditions", loosely(kubeSays(true, "")), onCondition("Allow", `object.x == "a"`), "delete pods", printed{3, conditionTable, []string{nameless}}},
+		{"conditions about one name", loosely(kubeSays(true, "")), onCondition("Allow", `object.x == "a"`), "delete pods/a", printed{3, conditionTable, nil}},
+		{"no review of kube-apiserver", nil, allowed, "get pods", printed{0, "yes\n", []string{onlyProviso}}},
+	} {
+		t.Run(strings.ReplaceAll(tc.name, " ", "_"), func(t *testing.T) {
+			t.Parallel()
+			tc.want.check(t, standin.Answers{reviewOfKube: tc.kube, reviewOfProviso: provisoSays(tc.proviso)}, "", strings.Fields(tc.args)...)
+		})
+	}
+}
+
+// TestWhatIsAsked checks which request both reviews are about.
+func TestWhatIsAsked(t *testing.T) {
+	t.Parallel()
+	resource := func(verb, group, version, resource, subresource, namespace, name string) *authorizationv1.ResourceAttributes {
+		return &authorizationv1.ResourceAttributes{Verb: verb, Group: group, Version: version, Resource: resource, Subresource: subresource, Namespace: namespace, Name: name}
+	}
+	for _, tc := range []struct {
+		args   string
+		want   *authorizationv1.ResourceAttributes
+		url    string
+		errOut []string
+	}{
+		{"create pods", resource("create", "", "v1", "pods", "", "default", ""), "", nil},
+		{"create pods -n n", resource("create", "", "v1", "pods", "", "n", ""), "", nil},
+		{"create pods -A", resource("create", "", "v1", "pods", "", "", ""), "", nil},
+		{"get pods/a --subresource=log", resource("get", "", "v1", "pods", "log", "default", "a"), "", nil},
+		{"create virtualmachines.demo.proviso.dev -n n", resource("create", "demo.proviso.dev", "v1alpha1", "virtualmachines", "", "n", ""), "", nil},
+		{"create namespaces", resource("create", "", "v1", "namespaces", "", "default", ""), "", []string{"Warning: resource 'namespaces' is not namespace scoped\n"}},
+		{"tickle unicorns.example.com", resource("tickle", "", "", "unicorns.example.com", "", "default", ""), "", []string{"Warning: the server doesn't have a resource type 'unicorns' in group 'example.com'\n", "Warning: verb 'tickle' is not a known verb\n"}},
+		{"* *", resource("*", "", "", "*", "", "default", ""), "", nil},
+		{"get /healthz", nil, "/healthz", nil},
+		{"tickle /healthz", nil, "/healthz", []string{"Warning: verb 'tickle' is not a known verb\n"}},
+	} {
+		t.Run(strings.NewReplacer(" ", "_", "/", "-").Replace(tc.args), func(t *testing.T) {
+			t.Parallel()
+			check := func(got *authorizationv1.ResourceAttributes, url *authorizationv1.NonResourceAttributes) {
+				if diff := cmp.Diff(tc.want, got); diff != "" || tc.url != "" && (url == nil || url.Path != tc.url || url.Verb != strings.Fields(tc.args)[0]) {
+					t.Errorf("asked about %+v, -want +got:\n%s", url, diff)
+				}
+			}
+			printed{Out: "yes\n", ErrOut: tc.errOut}.check(t, standin.Answers{
+				reviewOfKube: standin.To(func(review *authorizationv1.SelfSubjectAccessReview) any {
+					check(review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes)
+					review.Status.Allowed = true
+					return review
+				}),
+				reviewOfProviso: standin.To(func(review *authorizationv1alpha1.SelfSubjectAccessReview) any {
+					check(review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes)
+					if review.Spec.ConditionalAuthorization == nil || review.Spec.ConditionalAuthorization.Mode != authorizationv1alpha1.ConditionsModeHumanReadable {
+						t.Errorf("got %+v, want a question about conditions", review.Spec)
+					}
+					review.Status.Allowed = true
+					return review
+				}),
+			}, "", strings.Fields(tc.args)...)
+		})
+	}
+}
+
+// TestWarningsOfServers prints a warning of a server once, without what could control a terminal.
+func TestWarningsOfServers(t *testing.T) {
+	t.Parallel()
+	warned := func(answer standin.Handler) standin.Handler {
+		return func(r *http.Request, body []byte) any {
+			return standin.Warned{Warnings: []string{"old \u202e API", "", "also this"}, Answer: answer(r, body)}
+		}
+	}
+	answers := standin.Answers{reviewOfKube: warned(kubeSays(true, "")), reviewOfProviso: warned(provisoSays(allowed))}
+	printed{Out: "yes\n", ErrOut: []string{"Warning: old \\u202e API\n", "Warning: also this\n"}}.check(t, answers, "", "create", "pods")
+}
+
+// TestNoAnswer checks that a server that does not answer in time, or at all, is an error, and no answer.
+func TestNoAnswer(t *testing.T) {
+	t.Parallel()
+	hanging := standin.Handler(func(r *http.Request, _ []byte) any {
+		<-r.Context().Done()
+		return nil
+	})
+	interrupted, interrupt := context.WithCancel(t.Context())
+	interrupting := standin.Handler(func(r *http.Request, body []byte) any {
+		interrupt()
+		return hanging(r, body)
+	})
+	for _, tc := range []struct {
+		name    string
+		ctx     context.Context
+		answers standin.Answers
+		args    []string
+		want    string
+	}{
+		{"a timeout of kube-apiserver", t.Context(), standin.Answers{reviewOfKube: hanging, reviewOfProviso: provisoSays(allowed)}, []string{"--request-timeout=100ms"}, "error: "},
+		{"a timeout of Proviso", t.Context(), standin.Answers{reviewOfKube: kubeSays(true, ""), reviewOfProviso: hanging}, []string{"--request-timeout=100ms"}, "error: "},
+		{"interrupted", interrupted, standin.Answers{reviewOfKube: kubeSays(true, ""), reviewOfProviso: interrupting}, nil, "error: the review of Proviso: "},
+		{"forbidden", t.Context(), standin.Answers{reviewOfKube: errNever}, nil, "is forbidden: never"},
+		{"another object", t.Context(), standin.Answers{reviewOfKube: []string{"a"}, reviewOfProviso: provisoSays(allowed)}, nil, "error: "},
+		{"a server that does not listen", t.Context(), nil, []string{"--server=https://127.0.0.1:1"}, "error: "},
+		{"a certificate that cannot be read", t.Context(), nil, []string{"--certificate-authority=/does/not/exist"}, "/does/not/exist"},
+	} {
+		t.Run(strings.ReplaceAll(tc.name, " ", "_"), func(t *testing.T) {
+			t.Parallel()
+			out, errOut, code := canI(tc.ctx, t, tc.answers, "", append([]string{"create", "pods"}, tc.args...)...)
+			if code != 2 || out != "" || !strings.Contains(errOut, tc.want) {
+				t.Errorf("got %d %q %q, want 2 and %s", code, out, errOut, tc.want)
+			}
+		})
+	}
+}
+
+// TestArguments checks arguments and flags that exclude each other. No server is asked.
+func TestArguments(t *testing.T) {
+	t.Parallel()
+	const two = "you must specify two arguments"
+	for args, want := range map[string]string{
+		"": two, "create": two, "create pods a": two, "create pods a -f -": two, "-f -": two,
+		"--list pods": "list option must be specified with no arguments", "--list -q": "list option can't be", "--list -A": "list option can't be",
+		"--list --subresource=x": "list option can't be", "--list -f -": "list option can't be",
+		"get pods --no-headers": "--no-headers cannot be set without --list specified", "get /a --subresource=x": "--subresource can not be used with NonResourceURL",
+		"get /a -f -": "--filename can not be used with NonResourceURL", "create -f - -A": "--filename can not be used with --all-namespaces",
+		"get -f -": `--filename can not be used with the verb "get"`, "list pods -f -": `--filename can not be used with the verb "list"`,
+		"create pods -f - --subresource=status": "--filename can be used with --subresource only for the verbs update and patch", "delete -f - --subresource=x": "--filename can be used with --subresource only",
+		"get ''": "the verb and the resource must not be empty", "'' pods": "the verb and the resource must not be empty",
+	} {
+		fields := strings.Fields(args)
+		for i := range fields {
+			fields[i] = strings.Trim(fields[i], "'")
+		}
+		out, errOut, code := canI(t.Context(), t, standin.Answers{}, "", fields...)
+		if code != 2 || out != "" || !strings.HasPrefix(errOut, "error: "+want) {
+			t.Errorf("%q: got %d %q %q, want 2 and %s", args, code, out, errOut, want)
+		}
+	}
+}

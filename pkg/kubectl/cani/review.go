@@ -152,10 +152,12 @@ func (o *options) unconditional(ctx context.Context, gate *authorizationv1.Subje
 		return &answer{verdict: yes}, nil
 	}
 	loose, err := o.askKubeAPIServer(ctx, "")
-	if err != nil || loose == nil {
-		return nil, errors.Join(err, errNoReviews)
-	}
-	if !loose.Allowed {
+	switch {
+	case err != nil:
+		return nil, err
+	case loose == nil:
+		return nil, errNoReviews
+	case !loose.Allowed:
 		o.warn(warningNameless)
 	}
 	return answerOf(loose.Allowed, loose.Reason, loose.EvaluationError), nil

@@ -124,6 +124,7 @@ func TestNameless(t *testing.T) {
 		{"denied for some names", loosely(kubeSays(false, "some names")), allowed, "get pods", printed{1, "no - some names\n", []string{nameless}}},
 		{"one name", loosely(kubeSays(false, "some names")), allowed, "get pods/a", printed{Out: "yes\n"}},
 		{"a verb without a name", loosely(kubeSays(false, "some names")), allowed, "list pods", printed{Out: "yes\n"}},
+		{"the second answer fails", loosely(errEtcd), allowed, "get pods", printed{2, "", []string{"error: Internal error occurred: etcd\n"}}},
 		{"the second answer is gone", loosely(nil), allowed, "get pods", printed{2, "", []string{"error: the server serves neither"}}},
 		{"conditions", loosely(kubeSays(true, "")), onCondition("Allow", `object.x == "a"`), "delete pods", printed{3, conditionTable, []string{nameless}}},
 		{"conditions about one name", loosely(kubeSays(true, "")), onCondition("Allow", `object.x == "a"`), "delete pods/a", printed{3, conditionTable, nil}},

@@ -17,7 +17,10 @@ FUZZTIME  ?= 30s
 BENCHTIME ?= 1s
 BENCHCOUNT ?= 1
 
-export GOFLAGS ?= -buildvcs=false
+# All that is compiled has the same flags, so that servers, tests and the control plane share what they have in common. Only the race detector
+# needs cgo.
+export GOFLAGS ?= -buildvcs=false -trimpath
+export CGO_ENABLED ?= 0
 
 .PHONY: help
 help: ## List the targets.
@@ -28,7 +31,7 @@ build: ## Build proviso-apiserver and the plugin kubectl-proviso into _output/bi
 	@mkdir -p $(BIN)
 	@for name in proviso-apiserver kubectl-proviso; do \
 	  echo "building $${name} …"; \
-	  CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/$${name} ./cmd/$${name}; \
+	  go build -ldflags '$(LDFLAGS)' -o $(BIN)/$${name} ./cmd/$${name}; \
 	done
 
 .PHONY: man
@@ -80,8 +83,22 @@ down: ## Stop what demo started, in all modes.
 certs: ## Make the CAs and certificates for the manifests in artifacts/.
 	@go run ./hack/certs artifacts/base/certs artifacts/front-door/certs
 
+# Packages whose tests run with the race detector: those with goroutines, or with data that several share. A test in test/architecture
+# keeps the list.
+RACE := apiserver apiserver/options authorization authorization/engine authorization/webhook barrier/barriercontroller barrier/rollout controller enforcement freshness frontdoor \
+  frontdoor/capability granular granular/changes granular/mapping granular/mappingcontroller innerdoor innerdoor/probe kubeapiservers kubectl/cani kubectl/playground policy policy/typechecking \
+  registration slots
+UNIT = $$(go list ./... | grep -v -e /test/integration -e /test/e2e)
+# Vet is part of make verify.
+GOTEST = go test -count=1 -vet=off
+
 .PHONY: test
-test: test-needs test-unit test-rbac test-release test-browser test-integration test-e2e ## Run every test.
+test: ## Run what finds the mistakes of this kind of software, end to end included, in 20 minutes.
+	@hack/steps.sh test-needs test-unit test-race test-modules test-integration test-e2e
+
+.PHONY: test-all
+test-all: ## Run all tests; takes hours. What make test leaves out is in hack/test-all.txt.
+	@hack/steps.sh test $$(awk '!/^#/ {print $$2}' hack/test-all.txt)
 
 .PHONY: test-needs
 test-needs: ## Say what the machine lacks for the tests.
@@ -90,22 +107,36 @@ test-needs: ## Say what the machine lacks for the tests.
 	  echo "chromium is missing: the test of the playground will be $(if $(PROVISO_REQUIRE_CHROMIUM),failed,skipped). Install the package chromium"
 
 .PHONY: test-unit
-test-unit: ## Run the tests that need nothing but Go, with the race detector, and without it those that try many random cases.
-	go test -race -short -timeout 10m $$(go list ./... | grep -v -e /test/integration -e /test/e2e)
-	go test -timeout 10m $$(grep -rl --include='*_test.go' 'cases\.Number(' pkg | xargs -n 1 dirname | sort -u | sed 's,^,./,')
+test-unit: ## Run the tests that need nothing but Go, of packages without goroutines.
+	$(GOTEST) -timeout 10m $$(echo "$(UNIT)" | tr ' ' '\n' | grep -vxF "$(RACE:%=$(MODULE)/pkg/%)")
+
+.PHONY: test-race
+test-race: ## Run the tests of packages with goroutines, with the race detector.
+	CGO_ENABLED=1 $(GOTEST) -race -timeout 10m $(RACE:%=./pkg/%)
+
+.PHONY: test-race-all
+test-race-all: ## Run all unit tests with the race detector.
+	CGO_ENABLED=1 $(GOTEST) -race -timeout 60m $(UNIT)
+
+.PHONY: test-cases
+test-cases: ## Run the tests that try random cases with all of them, not as many as fit into some seconds.
+	PROVISO_CASES=all $(GOTEST) -timeout 60m $$(grep -rl --include='*_test.go' 'cases\.' pkg | xargs -n 1 dirname | sort -u | sed 's,^,./,')
+
+.PHONY: test-modules
+test-modules: ## Run the tests in modules of their own whose inputs have changed.
+	@hack/modules.sh
 
 .PHONY: test-rbac
 test-rbac: ## Compare converted roles with the authorizer of kube-apiserver, in a module of its own.
-	cd test/bench/rbac && go test -timeout 5m .
+	@ALWAYS=1 hack/modules.sh test/bench/rbac
 
 .PHONY: test-release
 test-release: ## Check the manual pages, the archives and the krew manifest of the plugin, in a module of its own.
-	@hack/controlplane/build.sh kubectl
-	cd hack/release && go test ./...
+	@ALWAYS=1 hack/modules.sh hack/release
 
 .PHONY: test-browser
 test-browser: ## Try the page of kubectl proviso playground in a real Chromium, in a module of its own.
-	cd test/browser && go test -timeout 5m .
+	@ALWAYS=1 hack/modules.sh test/browser
 
 .PHONY: pictures
 pictures: ## Make the picture of the playground in docs/pictures again; needs Chromium.
@@ -115,11 +146,11 @@ pictures: ## Make the picture of the playground in docs/pictures again; needs Ch
 
 .PHONY: test-integration
 test-integration: ## Run the tests of the server in one process with its embedded etcd.
-	go test -race -timeout 10m ./test/integration/...
+	CGO_ENABLED=1 $(GOTEST) -race -timeout 10m ./test/integration/...
 
 .PHONY: test-e2e
 test-e2e: controlplane controller-manager build ## Run the tests against a real kube-apiserver with kubectl.
-	go test -p 1 -parallel 4 -timeout 25m ./test/e2e/...
+	$(GOTEST) -p 2 -parallel 4 -timeout 25m ./test/e2e/...
 
 .PHONY: test-oldest
 test-oldest: controlplane oldest build ## Run the tests of managed clusters against the oldest Kubernetes, too; the first time it is built, which takes minutes.
@@ -152,15 +183,19 @@ oracle: ## Compare ORACLE_CASES ways to evaluate expressions at random, from ORA
 
 .PHONY: barriers-law
 barriers-law: ## Compare LAW_POLICIES random policies with their barriers in the admission plugin of kube-apiserver, for LAW_REQUESTS requests each; takes half an hour.
-	go test -count=1 -v -timeout 2h -run '^TestLaw$$' ./pkg/barrier -law-policies $${LAW_POLICIES:-100000} -law-requests $${LAW_REQUESTS:-100} -law-seed $${LAW_SEED:-1} 2>&1 | grep -v -e '^I[0-9]'
+	PROVISO_CASES=all go test -count=1 -v -timeout 6h -run '^TestBarrierLaw$$' ./pkg/barrier -law-policies $${LAW_POLICIES:-100000} -law-requests $${LAW_REQUESTS:-100} -law-seed $${LAW_SEED:-1} 2>&1 | grep -v -e '^I[0-9]'
 
 .PHONY: mutated-reviews
 mutated-reviews: ## Send REVIEW_CASES recorded reviews, changed at random from REVIEW_SEED on, to both doors; takes minutes.
 	REVIEW_CASES=$${REVIEW_CASES:-200000} REVIEW_SEED=$${REVIEW_SEED:-1} go test -count=1 -v -timeout 4h -run '^TestMutatedReviews$$' ./pkg/frontdoor
 
 .PHONY: mutants
-mutants: ## Delete each guard of what decides in turn; the tests must notice within a minute.
-	MUTANTS=$${MUTANTS:-.} go test -count=1 -v -timeout 3h -run '^TestMutants$$' ./pkg/cel/partial ./test/mutants
+mutants: ## Take each guard of what decides from the code in turn; a test must notice within a minute.
+	MUTANTS=$${MUTANTS:-.} go test -count=1 -v -timeout 5h -run '^TestMutants$$' ./test/mutants
+
+.PHONY: mutants-sample
+mutants-sample: ## The same for a fifth of the guards, chosen by SEED.
+	MUTANTS_SEED=$${SEED:-1} go test -count=1 -timeout 1h -run '^TestMutants$$' ./test/mutants
 
 .PHONY: next
 next: ## Build and unit-test with the next minor version of the Kubernetes libraries, and the Go that it needs.
@@ -173,6 +208,14 @@ generate: ## Generate code, clients and manifests again.
 .PHONY: verify
 verify: ## Check everything that is not a test: generated files, modules, lint.
 	@for script in hack/verify-*.sh; do echo "$${script} …"; "$${script}"; done
+
+.PHONY: weight
+weight: ## Print the lines of the code and its tests.
+	@hack/weight.sh
+
+.PHONY: words
+words: ## Print the words of the documents.
+	@hack/weight.sh words
 
 .PHONY: lint
 lint: ## Run the linters.

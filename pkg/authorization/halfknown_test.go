@@ -52,7 +52,7 @@ func TestTwoStagesEqualOneWithUnknownTypes(t *testing.T) {
 func eachTwoStages(t *testing.T, values []string, compare func(d authorization.Decision, later map[string]string, inTwo, atOnce string)) {
 	t.Helper()
 	r := rand.New(rand.NewPCG(11, 12)) //nolint:gosec // not for secrets
-	for range cases.Number(20_000) {
+	for c := cases.Of(20_000); c.Next(); {
 		d := authorization.Chained(randomSets(r, 2, values)...)
 		later := map[string]string{}
 		for i := range 4 {
@@ -69,7 +69,7 @@ func eachTwoStages(t *testing.T, values []string, compare func(d authorization.D
 func TestBudgetNeverOpens(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(13, 14)) //nolint:gosec // not for secrets
-	for range cases.Number(20_000) {
+	for c := cases.Of(20_000); c.Next(); {
 		d := authorization.Chained(randomSets(r, 2, []string{isTrue, isFalse, isError, isLater, isExhausted})...)
 		var allowed, notAllowed bool
 		later := map[string]string{}
@@ -99,7 +99,7 @@ func TestFirstStepOverBudgetNeverOpens(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(17, 18)) //nolint:gosec // not for secrets
 	allowed := 0
-	for range cases.Number(30_000) {
+	for c := cases.Of(30_000); c.Next(); {
 		d := authorization.Chained(randomSets(r, 2, []string{isTrue, isFalse, isError, isLater, isUnsupported, isExhausted})...)
 		later := map[string]string{}
 		for i := range 4 {

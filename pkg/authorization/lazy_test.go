@@ -72,7 +72,7 @@ func TestLazyAsksAsLittleAsItCan(t *testing.T) {
 func TestLazyAgreesWithEager(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(11, 12))
-	for range cases.Number(20_000) {
+	for c := cases.Of(20_000); c.Next(); {
 		values := []string{isTrue, isFalse}
 		fails := r.IntN(2) == 0
 		if fails {

@@ -72,7 +72,7 @@ func TestWireRoundTrip(t *testing.T) {
 func TestWireKeepsMeaning(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
-	for range cases.Number(5_000) {
+	for c := cases.Of(5_000); c.Next(); {
 		sets := randomSets(r, 2, complete)
 		wire, err := authorization.SetsToWire(sets)
 		if err != nil {

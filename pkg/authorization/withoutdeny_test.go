@@ -84,7 +84,7 @@ func TestWithoutDenyLaw(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	values := []string{isTrue, isFalse, isError, isUnsupported}
 	compared := 0
-	for range cases.Number(20_000) {
+	for c := cases.Of(20_000); c.Next(); {
 		var own []authorization.Condition
 		for id := range 1 + r.IntN(3) {
 			own = append(own, condition(100+id, authorization.EffectDeny, isLater))

@@ -342,7 +342,8 @@ func TestExclusionLaw(t *testing.T) {
 	l.cluster = newAdmissionCluster(t, fieldVerbs{}, barrierlaw.Namespaces...)
 	var workers errgroup.Group
 	workers.SetLimit(lawWorkers)
-	for i := range cases.Number(*lawPolicies) / 4 { // the objects are larger
+	for c := cases.Of(*lawPolicies / 4); c.Next(); { // the objects are larger
+		i := c.Number()
 		if t.Failed() {
 			break
 		}

@@ -26,10 +26,13 @@ import (
 )
 
 var (
-	lawPolicies = flag.Int("law-policies", 400, "the number of random policies that TestLaw compares with their barriers")
+	lawPolicies = flag.Int("law-policies", 400, "the number of random policies that TestBarrierLaw compares with their barriers")
 	lawRequests = flag.Int("law-requests", 100, "the number of requests for each policy")
 	lawSeed     = flag.Uint64("law-seed", 5681, "the seed of the policies")
 )
+
+// lawTime is the time for the policies of TestBarrierLaw, unless all of them are tried.
+const lawTime = 10 * time.Second
 
 // law compares the decisions of policies with what their barriers refuse.
 type law struct {
@@ -139,12 +142,13 @@ func denialOf(b *barrier.Barrier) string {
 	return fmt.Sprintf("%s\n%+v", b.Policy.Spec.Variables[0].Expression, b.Policy.Spec.MatchConstraints.ResourceRules)
 }
 
-func TestLaw(t *testing.T) {
+func TestBarrierLaw(t *testing.T) {
 	l := newLaw(t)
 	began := time.Now()
 	var workers errgroup.Group
 	workers.SetLimit(lawWorkers)
-	for i := range cases.Number(*lawPolicies) {
+	for c := cases.For(lawTime, *lawPolicies); c.Next(); {
+		i := c.Number()
 		if t.Failed() {
 			break
 		}

@@ -28,7 +28,7 @@ import (
 func TestFilterAgreesWithReviews(t *testing.T) {
 	t.Parallel()
 	const requests = 10
-	sites := cases.Number(400)
+	sites := cases.Of(400)
 	r := rand.New(rand.NewPCG(18, 14))
 	type outcome struct {
 		User               *user.DefaultInfo
@@ -36,7 +36,7 @@ func TestFilterAgreesWithReviews(t *testing.T) {
 		Residual           []string
 	}
 	outcomes := map[string]int{}
-	for range sites {
+	for sites.Next() {
 		source := &engine.Source{}
 		publish(t, source, generatedPolicies(r))
 		conditional := conditionalOver(t, source, scattered(r.Uint64(), r.IntN(2) == 0))
@@ -77,7 +77,7 @@ func TestFilterAgreesWithReviews(t *testing.T) {
 	}
 	t.Log(outcomes)
 	for _, needed := range []string{", residual false", "user-info, residual false", "conditional, residual false", "conditional, residual true", "legacy, residual false", "legacy, residual true"} {
-		if outcomes[needed] < cases.Number(20) {
+		if outcomes[needed] < sites.Share(20) {
 			t.Errorf("only %d are %q", outcomes[needed], needed)
 		}
 	}

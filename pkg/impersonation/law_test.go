@@ -162,10 +162,10 @@ func (c checked) atOnce(ctx context.Context, t *testing.T, object cel.Values) (d
 func TestConditionalLaw(t *testing.T) {
 	t.Parallel()
 	const requests = 25
-	sites := cases.Number(250)
+	sites := cases.Of(250)
 	r := rand.New(rand.NewPCG(56, 81))
 	outcomes := map[string]int{}
-	for range sites {
+	for sites.Next() {
 		generated := generatedPolicies(r)
 		legacy, elsewhere := r.IntN(2) == 0, scatteredConditional(r.Uint64(), r.IntN(2) == 0)
 		source := &engine.Source{}
@@ -235,11 +235,11 @@ func TestConditionalLaw(t *testing.T) {
 		"allowed true, residual true, legacy true, denied false", "allowed false, residual true, legacy true, denied true", "allowed true, residual true, legacy false, denied false",
 		"allowed false, residual true, legacy false, denied false", "allowed false, residual true, legacy false, denied true", "allowed false, residual false, legacy true, denied true",
 	} {
-		if outcomes[needed] < cases.Number(100) {
+		if outcomes[needed] < sites.Share(100) {
 			t.Errorf("%s: only %d cases", needed, outcomes[needed])
 		}
 	}
-	if n := outcomes["refused since it cannot be enforced"]; n > sites*requests*len(objects)/10 {
+	if n := outcomes["refused since it cannot be enforced"]; n > sites.Tried()*requests*len(objects)/10 {
 		t.Errorf("%d cases cannot be enforced", n)
 	}
 }

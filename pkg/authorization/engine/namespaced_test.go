@@ -36,7 +36,8 @@ func TestNamespacedDecidesTheSame(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(15, 16)) //nolint:gosec // not for secrets
 	evaluated := 0
-	for range cases.Number(300) {
+	tried := cases.Of(300)
+	for tried.Next() {
 		specs := randomPolicies(r)
 		source := publish(t, specs)
 		chain := placesChain(t, source)
@@ -51,7 +52,7 @@ func TestNamespacedDecidesTheSame(t *testing.T) {
 			t.Fatalf("%+v:\ngot  %s\nwant %s", specs, got, want)
 		}
 	}
-	if evaluated < cases.Number(100) {
+	if evaluated < tried.Share(100) {
 		t.Errorf("only %d of the decisions had conditions of the namespace", evaluated)
 	}
 }

@@ -21,8 +21,8 @@ import (
 )
 
 var (
-	lawCases = flag.Int("upstream-form-cases", 20_000, "the number of random decisions of TestLaw")
-	lawSeed  = flag.Uint64("upstream-form-seed", 1, "the seed of TestLaw")
+	lawCases = flag.Int("upstream-form-cases", 20_000, "the number of random decisions of TestUpstreamFormLaw")
+	lawSeed  = flag.Uint64("upstream-form-seed", 1, "the seed of TestUpstreamFormLaw")
 )
 
 const typeOpaque = "example.com/opaque"
@@ -135,12 +135,13 @@ func law(t *testing.T, d authorization.Decision) (o lawOutcome) {
 	return o
 }
 
-// TestLaw checks the law for random decisions.
-func TestLaw(t *testing.T) {
+// TestUpstreamFormLaw checks the law for random decisions.
+func TestUpstreamFormLaw(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(*lawSeed, 5681)) //nolint:gosec // not for secrets
 	conditional, closed := 0, 0
-	for range cases.Number(*lawCases) {
+	tried := cases.Of(*lawCases)
+	for tried.Next() {
 		o := law(t, randomChain(r, 2))
 		if o.conditional {
 			conditional++
@@ -149,9 +150,9 @@ func TestLaw(t *testing.T) {
 			closed++
 		}
 	}
-	t.Logf("%d decisions, %d of them conditional, %d more closed after the translation", cases.Number(*lawCases), conditional, closed)
-	if conditional < cases.Number(*lawCases)/4 {
-		t.Errorf("only %d of %d decisions are conditional", conditional, cases.Number(*lawCases))
+	t.Logf("%d decisions, %d of them conditional, %d more closed after the translation", tried.Tried(), conditional, closed)
+	if conditional < tried.Tried()/4 {
+		t.Errorf("only %d of %d decisions are conditional", conditional, tried.Tried())
 	}
 }
 

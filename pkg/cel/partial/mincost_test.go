@@ -82,10 +82,10 @@ func TestMinCostIsALowerBound(t *testing.T) {
 func TestNoValueCostsLessThanMinCost(t *testing.T) {
 	t.Parallel()
 	const depth = 4
-	expressions := cases.Number(2_000)
+	expressions := cases.Of(2_000)
 	c, checked, positive := policyCompiler(t), 0, 0
 	g := &generator{Rand: rand.New(rand.NewPCG(5681, 22))}
-	for range expressions {
+	for expressions.Next() {
 		g.binders, g.serial, g.booleans, g.dynamics = nil, 0, nil, nil
 		variables, text := g.policy(depth)
 		expression, err := c.CompileWithVariables(variables, text)
@@ -111,7 +111,7 @@ func TestNoValueCostsLessThanMinCost(t *testing.T) {
 		}
 	}
 	t.Logf("%d evaluations, %d expressions with a least cost over 0", checked, positive)
-	if checked < expressions || positive < expressions/50 {
+	if checked < expressions.Tried() || positive < expressions.Tried()/50 {
 		t.Errorf("%d evaluations and %d expressions with a least cost over 0 are too few to tell", checked, positive)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -384,6 +385,9 @@ func (o *oracle) varies(ctx context.Context, expression *partial.Expression, obj
 // after how many failures each stops.
 const oracleCases = 60_000
 
+// oracleTime is the time for the cases, unless ORACLE_CASES is set.
+const oracleTime = 10 * time.Second
+
 func environmentNumber(t *testing.T, name string, otherwise int) int {
 	t.Helper()
 	text := os.Getenv(name)
@@ -400,14 +404,15 @@ func environmentNumber(t *testing.T, name string, otherwise int) int {
 func TestOracle(t *testing.T) {
 	t.Parallel()
 	want, workers := environmentNumber(t, "ORACLE_CASES", oracleCases), environmentNumber(t, "ORACLE_WORKERS", 1)
-	want = cases.Number(want)
+	limit := cases.For(oracleTime, want)
 	seed, enough := environmentNumber(t, "ORACLE_SEED", 1), environmentNumber(t, "ORACLE_FAILURES", 20)
+	_, isLong := os.LookupEnv("ORACLE_CASES")
 	var group sync.WaitGroup
 	for worker := range workers {
 		o := newOracle(t)
 		group.Go(func() {
 			failures := 0
-			for i := worker; o.cases < want/workers && failures < enough; i += workers {
+			for i := worker; o.cases < want/workers && failures < enough && (isLong || !limit.IsOver()); i += workers {
 				g := &generator{Rand: rand.New(rand.NewPCG(uint64(seed), uint64(i)))}
 				variables, text := g.policy(1 + g.IntN(4))
 				if len(text) > cel.MaxExpressionBytes/4 {

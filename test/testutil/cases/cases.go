@@ -3,20 +3,62 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package cases says how many random cases a test tries.
+// Package cases says how many random cases a test tries: as many as fit into some seconds. With PROVISO_CASES=all in the environment it tries all of
+// them.
 package cases
 
-import "testing"
+import (
+	"os"
+	"time"
+)
 
-// shortened is the part of the cases that a short run tries.
-const shortened = 10
+// usual is the time for the cases of a test.
+const usual = 3 * time.Second
 
-// Number returns all, or a tenth of it if the tests run with -short. `make test` runs all tests with the race detector and -short, because the
-// detector makes each case many times slower and finds nothing in cases that run one after the other. It then runs the packages that
-// use this function again, without the detector and with all cases.
-func Number(all int) int {
-	if testing.Short() {
-		return max(all/shortened, 1)
+// Cases counts the cases of a test. It must not be used by several goroutines.
+type Cases struct {
+	all, tried int
+	end        time.Time
+}
+
+// Of returns the cases of a test that tries at most all of them.
+func Of(all int) *Cases { return For(usual, all) }
+
+// For is like Of, for a test that needs another time.
+func For(limit time.Duration, all int) *Cases {
+	c := &Cases{all: all}
+	if os.Getenv("PROVISO_CASES") != "all" {
+		c.end = time.Now().Add(limit)
 	}
-	return all
+	return c
+}
+
+// Next reports whether the test tries another case, and counts it.
+func (c *Cases) Next() bool {
+	if c.tried == c.all || c.tried > 0 && c.IsOver() {
+		return false
+	}
+	c.tried++
+	return true
+}
+
+// IsOver reports whether the time is used up.
+func (c *Cases) IsOver() bool { return !c.end.IsZero() && time.Now().After(c.end) }
+
+// Number returns the number of the case that Next has counted last, from 0 on.
+func (c *Cases) Number() int { return c.tried - 1 }
+
+// Tried returns how many cases were tried.
+func (c *Cases) Tried() int { return c.tried }
+
+// Share returns how many outcomes of a kind a test must have seen in the cases that it has tried, if it sees at least ofAll in all cases. It
+// is a quarter of what is to be expected, since the first cases may have fewer, and nothing if few cases were tried.
+func (c *Cases) Share(ofAll int) int {
+	switch {
+	case c.tried == c.all:
+		return ofAll
+	case c.tried < c.all/10:
+		return 0
+	}
+	return ofAll * c.tried / c.all / 4
 }

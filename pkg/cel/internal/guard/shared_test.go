@@ -115,7 +115,8 @@ func TestNoFunctionWalksSharedValuesUnbounded(t *testing.T) {
 	compiler := newCompiler(t)
 	const bound = 1_000_000
 	expressions := calls(t)
-	for _, expression := range expressions[:cases.Number(len(expressions))] {
+	for c := cases.Of(len(expressions)); c.Next(); {
+		expression := expressions[c.Number()]
 		for name, element := range map[string]ref.Val{"numbers": types.Int(1), "texts": types.String("a"), "empty lists": types.DefaultTypeAdapter.NativeToValue([]any{})} {
 			for _, other := range []string{"the same", "a number"} {
 				var reads int

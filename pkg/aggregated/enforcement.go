@@ -98,6 +98,7 @@ func (e *Enforcement) IsRead() bool {
 // Enforces reports whether another server enforces conditions on a request that kube-apiserver passes on.
 func (e *Enforcement) Enforces(a authorizer.Attributes) bool {
 	current := e.Current()
+	//guard:aggregated-configurations-stale
 	if current == nil || e.Stale() != "" || !a.IsResourceRequest() {
 		return false
 	}
@@ -106,6 +107,7 @@ func (e *Enforcement) Enforces(a authorizer.Attributes) bool {
 		path += "/" + a.GetSubresource()
 	}
 	return slices.ContainsFunc(current.byGroup[a.GetAPIGroup()], func(c *configuration) bool {
+		//guard:aggregated-verbs
 		return slices.Contains(c.resources, path) && slices.Contains(verbsOf(path), a.GetVerb()) && slices.Contains(c.versions, a.GetAPIVersion()) &&
 			e.serving(c, a.GetAPIVersion()) == registration.ServingRegistered
 	})
@@ -113,6 +115,7 @@ func (e *Enforcement) Enforces(a authorizer.Attributes) bool {
 
 // verbsOf returns the verbs of requests for a resource, or a subresource, that pass on conditions.
 func verbsOf(path string) []string {
+	//guard:aggregated-subresources
 	if strings.Contains(path, "/") {
 		return subresourceVerbs
 	}
@@ -122,6 +125,7 @@ func verbsOf(path string) []string {
 // serving compares the server of a version with the Service of a configuration.
 func (e *Enforcement) serving(c *configuration, version string) registration.Serving {
 	switch {
+	//guard:aggregated-configurations-being-deleted
 	case c.isDeleted:
 		return registration.ServingUnknown
 	case e.services == nil:

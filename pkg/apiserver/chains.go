@@ -109,9 +109,12 @@ var authorizerTable = []struct {
 	{name: PathsName, in: inRequests, build: (*chainConfig).paths},
 	{name: ReservedName, in: inServer | inRestrictions, build: (*chainConfig).reservedExtras},
 	{name: ExcludeName, in: inServer | inInnerDoor, build: (*chainConfig).excludedFields},
+	//guard:inner-door-deny-policies
 	{name: engine.RestrictingName, in: inServer | inRestrictions | inFrontDoor | inInnerDoor, build: (*chainConfig).restrictingPolicies},
 	{name: DenialsName, in: inServer, build: (*chainConfig).kubeAPIServerDenials},
+	//guard:chains-webhooks-decide-checks-conditions
 	{name: WebhooksName, in: inServer | inAfterPolicies | inInnerDoor, build: (*chainConfig).webhooks},
+	//guard:inner-door-kube-apiserver-asked-last
 	{name: KubeAPIServerName, in: inServer, build: (*chainConfig).kubeAPIServer},
 	{name: engine.GrantingName, in: inServer | inFrontDoor | inInnerDoor, build: (*chainConfig).grantingPolicies},
 	{name: engine.NamespacedName, in: inServer | inFrontDoor | inInnerDoor, build: (*chainConfig).namespacedPolicies},
@@ -222,7 +225,9 @@ type chainConfig struct {
 }
 
 func (c *chainConfig) newChain(in membership) (*authorization.Chain, error) {
+	//guard:chains-allow-webhook-before-deny-kube-apiserver
 	if in&inServer != 0 && c.Webhooks != nil {
+		//guard:chains-kube-apiserver-asked-once
 		c.denials, c.asksKubeAPIServer = webhook.DenialsFirst(c.asksKubeAPIServer)
 	}
 	var members []authorization.Member

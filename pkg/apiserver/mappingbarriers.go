@@ -62,6 +62,7 @@ func (b *barriers) mappingWarner(door *manifest.Config) fieldpermissionmapping.W
 			}
 			switch {
 			case entry.Reason != "":
+				//guard:mapping-effects-warnings-about-exclusions-without-barrier
 				hasAll = false
 				warnings = append(warnings, where+"no ValidatingAdmissionPolicy enforces the exclusion: "+entry.Reason)
 			case policy.IsDryRun(ctx):
@@ -126,10 +127,12 @@ func (b *barriers) remoteReason(resources []string, of []policyapi.FieldPermissi
 
 // effectOf returns the condition Effective of a mapping whose barrier has a state.
 func effectOf(generation int64, state barriercontroller.State) *metav1.Condition {
+	//guard:mapping-effects-requests-not-refused
 	condition := &metav1.Condition{
 		Type: policyv1alpha1.PolicyEffective, Status: metav1.ConditionTrue, Reason: string(policyv1alpha1.ResultEnforced), ObservedGeneration: generation,
 		Message: "kube-apiserver, or Proviso for what it serves, refuses creations, updates and patches that change an excluded field without its verb" + unseenIn(state.Report),
 	}
+	//guard:mapping-effects-proviso-serves
 	without := slices.IndexFunc(state.Report, func(r barrier.RuleReport) bool { return r.Reason != "" && !isOwn(r) })
 	isBarred := slices.ContainsFunc(state.Report, func(r barrier.RuleReport) bool { return r.Reason == "" })
 	fail := func(result policyv1alpha1.EnforcementResult, message string) {
@@ -138,8 +141,10 @@ func effectOf(generation int64, state barriercontroller.State) *metav1.Condition
 	switch {
 	case isBarred && state.Phase == barriercontroller.Pending:
 		fail(policyv1alpha1.ResultPending, state.Message)
+	//guard:mapping-effects-barriers-not-stored
 	case (isBarred || len(state.Report) == 0) && state.Phase != barriercontroller.Written:
 		fail(policyv1alpha1.ResultNotEnforced, state.Message)
+	//guard:mapping-effects-exclusions-without-barrier
 	case without >= 0:
 		r := &state.Report[without]
 		fail(policyv1alpha1.ResultNotEnforced, fmt.Sprintf("fields[%d] (%s): kube-apiserver does not enforce the exclusion: %s", r.Rule, strings.Join(r.Resources, ", "), r.Reason))

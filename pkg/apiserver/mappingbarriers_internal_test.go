@@ -20,8 +20,8 @@ import (
 	"github.com/proviso-authz/proviso/pkg/policy"
 )
 
-// TestMappingEffect has the condition Effective of a mapping for each state of its barrier.
-func TestMappingEffect(t *testing.T) {
+// TestApiserverMappingEffect has the condition Effective of a mapping for each state of its barrier.
+func TestApiserverMappingEffect(t *testing.T) {
 	t.Parallel()
 	translated := barrier.RuleReport{Resources: []string{"pods"}, Verbs: []string{"create"}}
 	other := barrier.RuleReport{Rule: 1, Resources: []string{"pods"}, Verbs: []string{"create"}, Reason: "it is a list"}

@@ -66,6 +66,7 @@ func (c CompletedConfig) enforcesBehind(watcher *registration.Watcher) func(auth
 		if watcher == nil && slices.Contains(reviewVersions, version) {
 			return false
 		}
+		//guard:front-door-reviews-kube-apiserver
 		return c.extra.Enforcer.Covers(a) && (watcher == nil || watcher.Serves(version))
 	}
 }

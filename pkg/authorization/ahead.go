@@ -23,6 +23,7 @@ func (c *Chain) DecideAhead(ctx context.Context, attributes authorizer.Attribute
 		return c.Decide(ctx, attributes) // there is no other member that could be asked meanwhile
 	}
 	if deadline, ok := ctx.Deadline(); ok {
+		//guard:webhooks-slow-half-time
 		patience = min(patience, time.Until(deadline)/time.Duration(2*max(1, len(members))))
 	}
 	a := &ahead{members: members, patience: patience, ask: func(m Member) Set { return m.decide(ctx, attributes) }}
@@ -81,10 +82,12 @@ func (a *ahead) answer(i int) Set {
 		select {
 		case got := <-a.answers[i]:
 			if got.panicked != nil {
+				//guard:webhooks-slow-panic
 				panic(got.panicked)
 			}
 			return got.set
 		case <-a.waited:
+			//guard:webhooks-slow-next-one
 			a.next()
 		}
 	}

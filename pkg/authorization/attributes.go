@@ -222,6 +222,7 @@ func labelRequirementsOf(requirements []metav1.LabelSelectorRequirement) (labels
 			errs = append(errs, fmt.Errorf("%q is not a label selector operator", r.Operator))
 			continue
 		}
+		//guard:attributes-values-requirements-sorted
 		requirement, err := labels.NewRequirement(r.Key, operator, slices.Compact(slices.Sorted(slices.Values(r.Values))))
 		if err != nil {
 			errs = append(errs, err)
@@ -293,6 +294,7 @@ func HasReservedExtra(u user.Info) bool {
 // a resource request to this server have the path of its URL, and the attributes of a review of the
 // same request have none; conditions must not see the difference.
 func PathOf(a authorizer.Attributes) string {
+	//guard:path-resource
 	if a.IsResourceRequest() {
 		return ""
 	}

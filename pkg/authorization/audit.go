@@ -152,6 +152,7 @@ func (a *Audit) Admit(ctx context.Context, data authorizer.ConditionsData) {
 	if len(residual) == 0 {
 		return
 	}
+	//guard:audit-time
 	ctx, cancel := context.WithTimeout(context.WithValue(ctx, budgetKey{}, &a.budget), auditTimeout)
 	defer cancel()
 	for _, p := range residual {
@@ -199,6 +200,7 @@ var errAuditPanicked = errors.New("the evaluation panicked")
 // contained makes a panic an error: a policy that decides nothing must not end a request.
 func contained(evaluate func() Outcome) (outcome Outcome) {
 	defer func() {
+		//guard:audit-panic
 		if recover() != nil { // the value may quote the object
 			outcome = Failed(errAuditPanicked)
 		}
@@ -329,6 +331,7 @@ func (a *Audit) Finish(remainder Remainder) {
 			p.result = max(p.result, remainder.of(p.Effect))
 		}
 	}
+	//guard:audit-once-request
 	a.policies = strongest(a.policies)
 	for _, p := range a.policies {
 		p.Count(p.result)
@@ -446,6 +449,7 @@ func (a *Audit) Warnings() []string {
 
 func auditWarning(text string) string {
 	text = "would be denied: " + text
+	//guard:audit-long-warnings
 	if len(text) > maxAuditWarningBytes {
 		text = strings.ToValidUTF8(text[:maxAuditWarningBytes-len("…")], "") + "…"
 	}

@@ -190,6 +190,7 @@ func (s Set) WithAuthor(author ConditionsAuthor) Set { return s.withAuthor(autho
 func (s Set) withAuthor(author ConditionsAuthor) Set {
 	switch s.Decision.kind {
 	case kindConditions:
+		//guard:withauthor-another-author
 		if s.Author == nil {
 			s.Author = author
 		}

@@ -100,6 +100,7 @@ var ErrInvalidConditions = errors.New("invalid conditions")
 // and NoOpinion if none has. The number of conditions and the length of the texts are not
 // checked: they are bounded where a decision is serialised.
 func Conditions(conditions ...Condition) Decision {
+	//guard:conditions-shared-conditions
 	d := Decision{kind: kindConditions, conditions: slices.Clone(conditions)}
 	if err := d.validateConditions(); err != nil {
 		return d.fold("invalid conditions", err)
@@ -143,6 +144,7 @@ func validateConditions(conditions []Condition) error {
 // a concrete decision from a conditional authorization chain"). The empty chain has no
 // opinion.
 func Chained(sets ...Set) Decision {
+	//guard:chained-shared-sets
 	return Decision{kind: kindChain, chain: slices.Clone(sets)}
 }
 
@@ -162,6 +164,8 @@ func (d Decision) IsUnconditional() bool { return d.kind <= kindNoOpinion }
 func (d Decision) Conditions() []Condition { return slices.Clone(d.conditions) }
 
 // Chain returns a copy of the sets of a decision that is a chain.
+//
+//guard:chain-shared-sets
 func (d Decision) Chain() []Set { return slices.Clone(d.chain) }
 
 // Reason returns the reason of an unconditional decision. It may be empty.
@@ -243,14 +247,17 @@ func (d Decision) WithoutDeny(authorizerName string, enforced func(Condition) bo
 	if d.kind != kindChain {
 		return d, nil
 	}
+	//guard:without-deny-shared-sets
 	sets := slices.Clone(d.chain)
 	for i := range sets {
 		set := &sets[i]
+		//guard:without-deny-sets-other-members
 		if set.AuthorizerName != authorizerName || set.Decision.kind != kindConditions || slices.ContainsFunc(set.Decision.conditions, Condition.isNoDeny) {
 			continue
 		}
 		var kept []Condition
 		for _, c := range set.Decision.conditions {
+			//guard:without-deny-conditions-not-enforced
 			if enforced(c) {
 				leftOut = append(leftOut, c)
 			} else {
@@ -348,6 +355,7 @@ func (d Decision) simplify() Decision {
 	case possible == canDeny:
 		last := kept[len(kept)-1].Decision
 		return Deny(last.reason, last.err)
+	//guard:simplify-sets-can-fail
 	case possible == canAllow && !slices.ContainsFunc(kept, Set.canFail):
 		last := kept[len(kept)-1].Decision
 		return Allow(last.reason, last.err)
@@ -360,8 +368,10 @@ func (d Decision) simplify() Decision {
 func (s Set) canFail() bool {
 	switch s.Decision.kind {
 	case kindChain:
+		//guard:canfail-nested
 		return slices.ContainsFunc(s.Decision.chain, Set.canFail)
 	case kindConditions:
+		//guard:canfail-failure-mode
 		return s.FailureMode != FailureModeNoOpinion && slices.ContainsFunc(s.Decision.conditions, Condition.isForeign)
 	default:
 		return false

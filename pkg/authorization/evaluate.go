@@ -266,6 +266,7 @@ func (e *setEvaluation) evaluate(effect Effect) effectOutcome {
 // outcomeOf evaluates one condition. Once the context has ended, it returns an exhausted Unsupported instead.
 func (e *setEvaluation) outcomeOf(c Condition) Outcome {
 	if err := e.ctx.Err(); err != nil {
+		//guard:time-up-deny-condition-denies
 		return Outcome{kind: outcomeUnsupported, err: err, exhausted: true}
 	}
 	return e.evaluator.EvaluateCondition(e.ctx, c)
@@ -287,6 +288,7 @@ func (e *setEvaluation) failed(of effectOutcome) Decision {
 		}
 		return decision
 	}
+	//guard:exhausted-deny-condition-denies
 	if of.exhausted && of.effect == EffectDeny {
 		return Deny(of.failures(), joinErrors(e.errs))
 	}
@@ -296,6 +298,7 @@ func (e *setEvaluation) failed(of effectOutcome) Decision {
 // failedByMode returns the result of a set that failed because of the conditions of an effect: Deny if its failure
 // mode is Deny, and else the result of noOpinion.
 func (e *setEvaluation) failedByMode(of effectOutcome) Decision {
+	//guard:failure-mode-deny-default
 	if e.mode != FailureModeNoOpinion {
 		return Deny(of.failures(), joinErrors(e.errs))
 	}
@@ -378,6 +381,7 @@ func (d Decision) explainFolded(text string) string {
 	for _, c := range all {
 		if counts(c) && !seen[c.ID] && len(reasons) <= maxReportedConditions {
 			hint := ""
+			//guard:authorization-selectors-beside-conditions-hold-back
 			if onlyAllow {
 				hint = c.Hint
 			}
@@ -431,6 +435,7 @@ func (e *setEvaluation) noOpinion(why func() string) Decision {
 	if len(e.pendingDeny) > 0 {
 		return Decision{kind: kindConditions, conditions: e.pendingDeny}
 	}
+	//guard:explained-after-later-sets
 	return noOpinionBecause(why, joinErrors(e.errs))
 }
 

@@ -93,6 +93,7 @@ func (l *Lazy) Evaluate(ctx context.Context, evaluator ConditionEvaluator) Decis
 		case d.IsUnconditional():
 			return d.after(trail)
 		default:
+			//guard:lazy-not-concrete-denies
 			return Deny("failed closed", errNotConcrete)
 		}
 	}

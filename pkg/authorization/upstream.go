@@ -32,6 +32,7 @@ func ToUpstream(d Decision) authorizer.ConditionsAwareDecision {
 		union, canFail := authorizer.ConditionsAwareDecisionUnion{}, false
 		for _, s := range d.chain {
 			member := s.toUpstream()
+			//guard:upstream-allow-after-set-can-fail
 			if canFail && member.IsAllow() {
 				member = unfoldedAllow(member)
 			}
@@ -177,6 +178,7 @@ func setFromUpstream(conditions authorizer.ConditionsMap) Set {
 	set := Set{Decision: Decision{kind: kindConditions, conditions: all}}
 	if len(owners) == 1 { // the set is as one of our authorizers made it
 		for owner := range owners {
+			//guard:upstream-place-allow-not-folded
 			if owner != nil && owner.Decision.IsAllow() && all[0].Effect == EffectAllow {
 				return *owner
 			}
@@ -252,6 +254,7 @@ var errAuthorAllows = errors.New("the author of a condition set that cannot allo
 // permit returns an error, if the author returns Deny with an error, or if the author allows although the set
 // cannot become Allow.
 func (e *dataEvaluator) evaluateSet(ctx context.Context, set Set) Decision {
+	//guard:authors-permission
 	if e.permit != nil {
 		if err := e.permit(ctx); err != nil {
 			return set.fails(err)

@@ -73,20 +73,26 @@ type RuleReport struct {
 // request itself. For data over a bound, Proviso has no value and denies, and the barrier has one.
 // The attributes must name one version. Covers returns false for a request that the policy does not match, and for a user who is
 // exempt. It also returns false for a policy in Audit.
+//
+//guard:barrier-covers-audit
 func (b *Barrier) Covers(a authorizer.Attributes) bool { return !b.isAudit && b.Sees(a) }
 
 // Sees reports whether the barrier evaluates the policy for a request. Unlike Covers, it does so for a policy in Audit, too.
 func (b *Barrier) Sees(a authorizer.Attributes) bool {
+	//guard:barrier-covers-admission-policies-do-not-see
 	if b.Policy == nil || !a.IsResourceRequest() || isUnseen(a) || isExempt(b.exempt, a.GetUser()) {
 		return false
 	}
+	//guard:barrier-covers-namespaces-policy-one
 	if b.excludesNamespaces && a.GetAPIGroup() == "" && a.GetResource() == namespaces {
 		return false
 	}
+	//guard:barrier-covers-authorized-without-request
 	if slices.Contains(createdByName, a.GetSubresource()) && a.GetVerb() != "create" {
 		return false
 	}
 	connects := slices.Contains(connected, a.GetSubresource())
+	//guard:barrier-covers-subresources
 	if !connects && a.GetSubresource() != "" && !slices.Contains(written, a.GetSubresource()) {
 		return false
 	}

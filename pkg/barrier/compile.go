@@ -151,6 +151,7 @@ func (w *writer) rule(index int, rule *policyv1alpha1.PolicyRule) {
 	seen := *rule
 	seen.APIGroups = nil
 	for _, group := range rule.APIGroups {
+		//guard:barriers-unseen-of-all-groups
 		if group == all {
 			w.leaveOutUnseen(index, rule)
 		}
@@ -283,9 +284,11 @@ func (w *writer) leaveOutVersions() bool {
 			switch {
 			case c.translation.reason != "":
 				continue
+			//guard:barrier-versions-beside-rule-without-translation
 			case w.isOverlapped(p, c) || c.variant.operation == admissionregistrationv1.Update && p.isUntranslated(creation):
 				c.translation = translation{reason: "the rule is for some versions, and another rule for the same requests cannot be translated"}
 				return true
+			//guard:barrier-updates-create-version-another-rule
 			case c.variant.operation == admissionregistrationv1.Update && !p.hasSubresourcesOnly() && w.isCreatedOtherwise(p):
 				c.translation = translation{reason: "an update or a patch can also create the object, in a version for which only another rule names the verb create"}
 				return true
@@ -338,6 +341,7 @@ func overlap(a, b *part) bool {
 // hasOutside reports whether there are requests in versions that the part does not name. The core group has one version.
 func (p *part) hasOutside() bool {
 	isCore := len(p.spec.APIGroups) == 1 && p.spec.APIGroups[0] == ""
+	//guard:barrier-versions-rule-does-not-name
 	return len(p.spec.APIVersions) > 0 && !slices.Contains(p.spec.APIVersions, all) && (!isCore || !slices.Contains(p.spec.APIVersions, "v1"))
 }
 
@@ -430,12 +434,16 @@ func (w *writer) reportDone(p *part, verbs []string) {
 // that the rule has.
 func (p part) obstacle(v variant, named []string) translation {
 	switch {
+	//guard:barrier-update-without-patch
 	case v.operation == admissionregistrationv1.Update && len(named) < len(v.verbs):
 		return translation{reason: "update and patch look the same at admission: name both"}
+	//guard:barrier-connections-one-verb
 	case v.operation == admissionregistrationv1.Connect && len(named) < len(v.verbs):
 		return translation{reason: "a connection is made with get or create, which look the same at admission: name both"}
+	//guard:barrier-names-creations
 	case v.operation == admissionregistrationv1.Create && len(p.spec.ResourceNames) > 0 && !p.isCreatedByName():
 		return translation{reason: "the rule has resourceNames, and a create request has no name at admission"}
+	//guard:barrier-creations-namespaces
 	case v.operation == admissionregistrationv1.Create && p.isNamespaced && p.hasNamespaces():
 		return translation{reason: "the request to create a namespace is in no namespace"}
 	}
@@ -447,11 +455,14 @@ func (p part) obstacle(v variant, named []string) translation {
 func (p part) matches(isAlone bool) string {
 	var operands []string
 	if !isAlone {
+		//guard:barrier-groups-several-rules
 		if !slices.Contains(p.spec.APIGroups, all) {
 			operands = append(operands, oneOf(group, sortedSet(p.spec.APIGroups)))
 		}
+		//guard:barrier-resources-several-rules
 		operands = append(operands, resourceIs(p.resources))
 	}
+	//guard:barrier-names
 	if len(p.spec.ResourceNames) > 0 {
 		operands = append(operands, oneOf("("+name+")", sortedSet(p.spec.ResourceNames)))
 	}
@@ -518,6 +529,7 @@ func (g *grouped) add(matches string, v variant) {
 func (g *grouped) expressions(w *writer) []string {
 	expressions := make([]string, 0, len(g.order))
 	for _, matches := range g.order {
+		//guard:barrier-guards-variants
 		expressions = append(expressions, conjunction(w.guard(g.variants[matches]), matches))
 	}
 	return expressions
@@ -528,6 +540,7 @@ func (w *writer) deniedOutside() []string {
 	outside := newGrouped()
 	for _, t := range w.terms {
 		if t.outside != "" {
+			//guard:barrier-versions-another-rule
 			outside.add(conjunction(t.outside, not(w.fullyMatched(t.variant))), t.variant)
 		}
 	}
@@ -572,6 +585,7 @@ func (w *writer) guard(variants []variant) string {
 		}
 		operands = append(operands, conjunction(oneOf(operation, []string{string(op)}), names[0]))
 	}
+	//guard:barrier-operations-barrier-sees
 	if len(operands) == 0 && len(whole) == len(w.operations()) {
 		return alwaysTrue
 	}
@@ -601,6 +615,7 @@ func (w *writer) barrier(exempt manifest.Identities) *Barrier {
 	}
 	b.Policy, b.Binding = w.policy(exempt), w.binding()
 	reason := ""
+	//guard:barrier-bound
 	if TextSize(b.Policy) > MaxTextBytes {
 		reason = reasonTooLarge
 	} else {
@@ -653,16 +668,20 @@ func (w *writer) policy(exempt manifest.Identities) *admissionregistrationv1.Val
 		MatchPolicy: ptr.To(admissionregistrationv1.Exact), ResourceRules: w.rules,
 	}
 	conditions := []admissionregistrationv1.MatchCondition{{Name: "not-exempt", Expression: not(userIs(exempt.Users, exempt.Groups))}}
+	//guard:barrier-subjects
 	if users, members := subjectsOf(w.spec.Subjects); len(w.spec.Subjects) > 0 {
 		conditions = append(conditions, admissionregistrationv1.MatchCondition{Name: "subjects", Expression: userIs(users, members)})
 	}
+	//guard:barrier-namespace-policy
 	if w.key.Namespace != "" {
+		//guard:barrier-labels-namespaces
 		if w.excludesNamespaces() {
 			constraints.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: w.key.Namespace}}
 		}
 		conditions = append(conditions, admissionregistrationv1.MatchCondition{Name: "namespace", Expression: oneOf("("+namespace+")", []string{w.key.Namespace})})
 	}
 	failure := admissionregistrationv1.Fail
+	//guard:barrier-audit-ignores-failures
 	if w.isAudit() {
 		failure = admissionregistrationv1.Ignore
 	}
@@ -693,6 +712,7 @@ func shortened(message string) string {
 
 func (w *writer) binding() *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
 	actions := []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}
+	//guard:barrier-audit-refuses-nothing
 	if w.isAudit() {
 		actions = []admissionregistrationv1.ValidationAction{admissionregistrationv1.Audit, admissionregistrationv1.Warn}
 	}
@@ -713,6 +733,7 @@ func subjectsOf(subjects []rbacv1.Subject) (users, members []string) {
 		case rbacv1.GroupKind:
 			members = append(members, s.Name)
 		case rbacv1.ServiceAccountKind:
+			//guard:barrier-service-accounts
 			users = append(users, serviceaccount.MakeUsername(s.Namespace, s.Name))
 		default:
 			users = append(users, s.Name)

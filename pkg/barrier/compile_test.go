@@ -48,7 +48,7 @@ func compile(tb testing.TB, key engine.Key, spec *policyv1alpha1.AuthorizationPo
 	return compiled
 }
 
-func TestReport(t *testing.T) {
+func TestBarrierReport(t *testing.T) {
 	const alike = "update and patch look the same at admission: name both"
 	for _, test := range []struct {
 		name      string
@@ -281,8 +281,8 @@ func TestCovers(t *testing.T) {
 	}
 }
 
-// TestUnseen has each kind of requests that admission policies do not see. No barrier covers them, alone or beside others, and the report says why.
-func TestUnseen(t *testing.T) {
+// TestBarrierUnseen has each kind of requests that admission policies do not see. No barrier covers them, alone or beside others, and the report says why.
+func TestBarrierUnseen(t *testing.T) {
 	t.Parallel()
 	const policies, reviews, own = "admission policies do not see other admission policies and their bindings", "admission policies do not see reviews", "Proviso serves it and enforces the policy itself"
 	everything := policyv1alpha1.PolicyRule{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}
@@ -409,8 +409,8 @@ func TestCompileErrors(t *testing.T) {
 	}
 }
 
-// TestBounds compiles policies of the largest sizes. They have no barrier, or one within the bounds of kube-apiserver.
-func TestBounds(t *testing.T) {
+// TestBarrierBounds compiles policies of the largest sizes. They have no barrier, or one within the bounds of kube-apiserver.
+func TestBarrierBounds(t *testing.T) {
 	long := denial("object.x in ["+strings.Repeat(`"aaaaaaaaaaaaaaaa", `, 480)+`"b"]`, ruleFor(everyWrite, "secrets"))
 	if compiled := compile(t, engine.Key{Name: "p"}, long); compiled.Policy == nil || len(compiled.Policy.Spec.Variables[0].Expression) < 9000 {
 		t.Errorf("a condition of ten thousand bytes has no barrier: %+v", compiled.Report)

@@ -133,16 +133,20 @@ func (w *mappingWriter) obstacle(e mapping.Exclusion) string {
 	switch {
 	case e.Subresource != "" && without >= 0:
 		return w.report[without].Reason
+	//guard:exclusions-elements-lists
 	case e.InElements, isList(e):
 		return reasonElements
 	case e.Broken != "":
 		return ""
+	//guard:exclusions-parameters
 	case e.Verb == "":
 		return reasonParameter
+	//guard:exclusions-verbs
 	case len(w.verbs) == maxVerbs && !slices.Contains(w.verbs, e.Verb):
 		return reasonVerbs
 	case e.NewValues == "":
 		return ""
+	//guard:exclusions-values-elements
 	case e.Every:
 		return reasonEvery
 	case isMetadata(e):
@@ -167,9 +171,11 @@ func (w *mappingWriter) problem(newValues string) string {
 	if err != nil {
 		return reasonOf(err)
 	}
+	//guard:exclusions-numbers
 	if function := compiled.CallsOther(); function != "" {
 		return fmt.Sprintf("newValues calls %s, whose result may differ between an integer and the same number with a fraction of zero", function)
 	}
+	//guard:exclusions-values-errors
 	if function := compiled.MayQuote(cel.Object, cel.OldObject); function != "" {
 		return fmt.Sprintf("an error of %s would quote stored data in the answer of kube-apiserver", function)
 	}
@@ -194,8 +200,10 @@ func valueOf(object string, names []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "[dyn(%s)]", object)
 	for _, name := range names {
+		//guard:exclusions-lists-place-maps
 		fmt.Fprintf(&b, `.filter(v, v != null && (type(v) != map || %[1]s in v)).map(v, type(v) == map ? v[%[1]s] : [dyn(type(v)), v])`, quoted(name))
 	}
+	//guard:exclusions-empty-status
 	if len(names) == 1 && names[0] == "status" {
 		b.WriteString(".filter(v, v != {})") // servers with types write one into every object
 	}
@@ -214,6 +222,8 @@ func differ(a, b string, aside []string) string {
 }
 
 // changedMetadata is true if the metadata differ, the fields that the server owns aside.
+//
+//guard:exclusions-fields-server-owns
 func changedMetadata() string {
 	return differ("variables.metadata[0]", "variables.metadata[1]", mapping.ServerOwned())
 }
@@ -229,6 +239,7 @@ func (w *mappingWriter) scope(e *excluded) (ofResources, ofVersions string) {
 	are := make([]string, 0, len(e.scopes))
 	for _, s := range e.scopes {
 		isSubresource := ""
+		//guard:exclusions-endpoints-do-not-show-field
 		if s.Subresource == "" {
 			whole[s.Resource.String()] = true
 		} else {
@@ -241,8 +252,10 @@ func (w *mappingWriter) scope(e *excluded) (ofResources, ofVersions string) {
 	}
 	switch {
 	case !e.Others:
+		//guard:exclusions-versions
 		ofVersions = oneOf(version, e.Versions)
 	case len(e.Except) > 0:
+		//guard:exclusions-other-versions
 		ofVersions = not(oneOf(version, e.Except))
 	}
 	return ofResources, conjunction(ofResources, ofVersions)
@@ -261,6 +274,7 @@ func addVariable(to *[]admissionregistrationv1.Variable, name, expression string
 // changes its managers alone. ofVersions is true in the versions of the exclusion.
 func (e *excluded) changed(to *[]admissionregistrationv1.Variable, number int, ofVersions string) (isChanged, isClaimed string) {
 	if e.Path == "" {
+		//guard:exclusions-writes-do-not-show-field
 		return alwaysTrue, never
 	}
 	name := func(prefix string) string { return prefix + strconv.Itoa(number) }
@@ -280,21 +294,27 @@ func (e *excluded) changed(to *[]admissionregistrationv1.Variable, number int, o
 	}
 	owned := addVariable(to, name("owners"), owners(e.Names, isThere))
 	relevant := e.isHere("t[0][0]", ofVersions)
+	//guard:exclusions-newvalues
 	if e.NewValues != "" {
 		value := func(list string) string { return "(" + list + " + [dyn(null)])[0]" }
 		marked := disjunction(isMarked(after), isMarked(before))
 		isPart := fmt.Sprintf("(%s + %s).exists(v, type(v) == map || type(v) == list)", after, before)
 		// What a creation has is new, so that only its changes count. A part of a value without parts is not there.
+		//guard:exclusions-parts-scalar
 		unchanged := disjunction(fmt.Sprintf("oldObject != null && (%s || true in t[2])", isPart), not(isChanged), fmt.Sprintf("!(%s) && t[1].exists(p, p != {})", isPart))
 		claims := addVariable(to, name("claims"), disjunction(marked, limited(value(after), value(after), e.NewValues), limited(value(after), "dyn(null)", e.NewValues)))
 		relevant = conjunction(relevant, disjunction("t[0][0] != variables.version", conjunction(unchanged, claims)))
+		//guard:exclusions-values-unknown-place
 		isChanged = conjunction(isChanged, disjunction(marked, limited(value(before), value(after), e.NewValues)))
 	}
 	merged := addVariable(to, name("merged"), merged(owned, len(e.Names)-1))
+	//guard:exclusions-entries-cannot-understood
 	return isChanged, disjunction("variables.unread", e.claimed(owned, merged, before, relevant))
 }
 
 // allowed returns an expression that is true if the user has a verb on the object. A creation has no name when it is authorized.
+//
+//guard:exclusions-namespace-check
 func allowed(verb string) string {
 	return fmt.Sprintf(`authorizer.group(%s).resource(%s).subresource(%s).namespace(%s).name(%s == "CREATE" && (%s) == "" ? "" : (%s)).check(%s).allowed()`,
 		group, resource, subresource, namespace, operation, subresource, name, quoted(verb))
@@ -317,6 +337,7 @@ func (w *mappingWriter) barrier() *Barrier {
 		switch {
 		case e.Path == "":
 		case isLimited(e.Exclusion):
+			//guard:exclusions-managers-other-versions
 			isClaimed = disjunction(conjunction(ofResources, isClaimed), conjunction(ofVersions, e.claimedElsewhere(ofVersions)))
 		default:
 			isClaimed = conjunction(ofResources, isClaimed)
@@ -326,6 +347,7 @@ func (w *mappingWriter) barrier() *Barrier {
 			isClaimed = addVariable(&variables, "claimed"+strconv.Itoa(i), isClaimed)
 		}
 		may := ""
+		//guard:exclusions-contradictions
 		if e.Broken == "" {
 			if may = verbs[e.Verb]; may == "" {
 				may = addVariable(&variables, "allowed"+strconv.Itoa(len(verbs)), allowed(e.Verb))
@@ -346,6 +368,7 @@ func (w *mappingWriter) barrier() *Barrier {
 		}
 	}
 	policy := w.policy(variables, validations)
+	//guard:exclusions-bound
 	if TextSize(policy) > MaxTextBytes {
 		for i := range b.Report {
 			b.Report[i].Reason = cmp.Or(b.Report[i].Reason, reasonTooLarge)

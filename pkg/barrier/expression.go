@@ -44,6 +44,8 @@ func oneOf(value string, texts []string) string {
 }
 
 // quoted writes a text in CEL.
+//
+//guard:barrier-texts
 func quoted(text string) string { return strconv.QuoteToASCII(strings.ToValidUTF8(text, "\uFFFD")) }
 
 // conjunction returns an expression that is true if all operands are. Empty operands and true are left out.

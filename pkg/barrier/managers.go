@@ -51,8 +51,10 @@ func others(of, than int) string {
 // are too many.
 func unread() string {
 	isText := func(field string) string { return fmt.Sprintf(`type(e.?%s.orValue("")) == string`, field) }
+	//guard:exclusions-types-entries
 	isRead := conjunction("type(e) == map", `e.?fieldsType.orValue("") == "FieldsV1"`, `e.?fieldsV1.orValue(null) == null || type(e.?fieldsV1.orValue(null)) == map`,
 		isText("apiVersion"), isText("manager"), isText("subresource"), `e.?apiVersion.orValue("") != ""`, `e.?operation.orValue("") in ["Apply", "Update"]`)
+	//guard:exclusions-too-many-entries
 	return conjunction("variables.managers[0] != variables.managers[1]", disjunction(
 		fmt.Sprintf("variables.managers.exists(m, size(m) > %d || m.exists(e, !(%s)))", maxPages*pageEntries, isRead),
 		fmt.Sprintf("[variables.newPages, variables.oldPages].exists(p, size(p) > %d || p.exists(l, size(l) > %d))", maxOtherPages, maxOthers),
@@ -82,6 +84,7 @@ func managerVariables() []admissionregistrationv1.Variable {
 		{Name: "newPages", Expression: others(0, 1)},
 		{Name: "oldPages", Expression: others(1, 0)},
 		{Name: "unread", Expression: unread()},
+		//guard:exclusions-merges-few-entries
 		{Name: "isMerge", Expression: fmt.Sprintf(`variables.managers[0].filter(e, e.?operation.orValue("") == "Update").size() >= %d`, maxUpdates)},
 		{Name: "entries", Expression: entries()},
 		{Name: "present", Expression: fmt.Sprintf("variables.entries[0].map(e, %s)", identity)},
@@ -129,6 +132,7 @@ func elementKeys(name string) []string {
 func owners(names []string, isThere string) string {
 	keys := fieldKeys(names)
 	parts := managed(keys)
+	//guard:exclusions-managers-elements
 	for _, key := range elementKeys(names[len(names)-1]) {
 		parts += " + " + managed(append(slices.Clone(keys[:len(keys)-1]), key))
 	}
@@ -137,6 +141,7 @@ func owners(names []string, isThere string) string {
 		around = append(around, fmt.Sprintf(`%s.exists(n, n == {} || "." in n)`, managed(keys[:i])))
 	}
 	within := "[]"
+	//guard:exclusions-managers-fields-around
 	if len(around) > 0 {
 		within = fmt.Sprintf(`%s ? [%s] : []`, disjunction(isThere, `e.?apiVersion.orValue("") != variables.version`), strings.Join(around, ", "))
 	}
@@ -147,7 +152,9 @@ func owners(names []string, isThere string) string {
 // what the others had. around is the number of fields around the field. If the entries have different parts of the field, merges decides.
 func merged(owned string, around int) string {
 	before := fmt.Sprintf("(%[1]s[3] + %[1]s[1].filter(m, m[0][2] == \"Update\" && m[0][1] != %[2]q && !(m[0] in variables.present))).filter(m, m[0][0] == b[0][0])", owned, oldestManagers)
+	//guard:exclusions-merges-more
 	same := []string{"m != []", "m.all(o, o[1] == [] || o[1] == b[1])", "b[1] == [] || m.exists(o, o[1] == b[1])"}
+	//guard:exclusions-merges-more-around
 	for i := range around {
 		same = append(same, fmt.Sprintf("b[2] == [] || b[2][%[1]d] == m.exists(o, o[2] != [] && o[2][%[1]d])", i))
 	}
@@ -165,6 +172,7 @@ func merges() string {
 		return fmt.Sprintf("([dyn(%s.?fieldsV1.orValue({}))].filter(n, n != null) + [dyn({})])[0]", entry)
 	}
 	isGone := conjunction(`e.?operation.orValue("") == "Update"`, fmt.Sprintf(`e.?manager.orValue("") != %q`, oldestManagers), fmt.Sprintf("!(%s in variables.present)", identity))
+	//guard:exclusions-merges-add-part
 	return fmt.Sprintf("variables.isMerge ? variables.entries[2].filter(b, [(variables.entries[3] + variables.entries[1].filter(e, %s)).filter(e, %s == %s).map(e, %s)]"+
 		".exists(p, [%s].exists(r, %s && p.all(o, %s)))).map(e, %s) : []",
 		isGone, version, strings.Replace(version, "e.", "b.", 1), tree("e"), tree("b"), coveredBelow("r", "p", maxMergedLevels), coveredBelow("o", "[r]", maxMergedLevels), version)
@@ -175,6 +183,7 @@ func covered(node, others string, levels int) string {
 	if levels == 0 {
 		return fmt.Sprintf("%s.exists(y, y == %s)", others, node)
 	}
+	//guard:exclusions-merges-leave-out-map
 	owns := func(node string) string { return fmt.Sprintf(`(%[1]s == {} || "." in %[1]s)`, node) }
 	return fmt.Sprintf("(!%s || %s.exists(y, %s)) && %s", owns(node), others, owns("y"), coveredBelow(node, others, levels))
 }
@@ -188,11 +197,14 @@ func coveredBelow(node, others string, levels int) string {
 // claimed returns an expression for whether the request changes the owners of the field. merged are the versions of merges, and relevant is
 // an expression about an entry t.
 func (e *excluded) claimed(owned, merged, before, relevant string) string {
+	//guard:exclusions-first-manager
 	isFirst := fmt.Sprintf(`variables.managers[1] == [] && t[0][0] == variables.version && t[0][1] == %q && t[0][2] == "Update" && (t[1] == [] || t[1] == [{}]) && %s.exists(v, v != null && type(v) != map && type(v) != list)`,
 		firstManager, before)
 	isOldest := fmt.Sprintf(`t[0][1] == %q && t[0][2] == "Update" && t[0][3] == ""`, oldestManagers)
+	//guard:exclusions-merges-entries-stay
 	hasGone := `t[0][2] == "Update" && !(t[0] in variables.present)`
 	isMerged := conjunction("t[0][0] in "+merged, disjunction(isOldest, hasGone))
+	//guard:exclusions-managers
 	return conjunction(owned+"[0] != "+owned+"[1]", disjunction(
 		fmt.Sprintf("%[1]s[0].exists(t, %[2]s)", owned, conjunction(fmt.Sprintf("!(t in %s[1])", owned), not(isFirst), not(isMerged), relevant)),
 		fmt.Sprintf("%[1]s[1].exists(t, %[2]s)", owned, conjunction(fmt.Sprintf("!(t in %s[0])", owned), not(isMerged), relevant))))
@@ -209,6 +221,7 @@ func (e *excluded) isHere(apiVersion, ofVersions string) string {
 	for _, v := range versions {
 		named = append(named, e.Resource.WithVersion(v).GroupVersion().String())
 	}
+	//guard:exclusions-versions-subresources
 	ofRequest := conjunction(ofVersions, apiVersion+" == variables.version")
 	switch {
 	case !isLimited(e.Exclusion):

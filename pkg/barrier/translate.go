@@ -52,6 +52,7 @@ func (p part) situation(verb string, operation admissionregistrationv1.Operation
 
 // translate returns the translation of the condition for the requests of a part of a rule in a variant.
 func (t *translator) translate(p part, v variant) translation {
+	//guard:barrier-namespace-namespaces
 	if t.readsNamespaceObject() && p.hasNamespaces() {
 		return translation{reason: "the rule includes namespaces, for which namespaceObject has no value at admission"}
 	}
@@ -63,6 +64,7 @@ func (t *translator) translate(p part, v variant) translation {
 			return translated
 		case i == 0:
 			first = translated
+		//guard:barrier-update-patch-differ
 		case translated.text != first.text:
 			return translation{reason: fmt.Sprintf("the condition differs between %s and %s, which look the same at admission", v.verbs[0], verb)}
 		}
@@ -78,13 +80,16 @@ func (t *translator) translate(p part, v variant) translation {
 func (t *translator) withCreations(p part, updates translation) translation {
 	ordinary := translation{text: never}
 	switch {
+	//guard:barrier-ordinary-creations-without-translation
 	case p.hasVerb("create") && p.obstacle(creation, creation.verbs).reason == "":
 		ordinary = t.forSituation(p.situation("create", admissionregistrationv1.Create))
+	//guard:barrier-updates-create-other-versions
 	case p.hasOutside():
 		return translation{reason: "an update or a patch can also create the object in a version that the rule does not name: name the verb create, too, or the version *"}
 	}
 	for _, verb := range update.verbs {
 		created := t.forSituation(p.situation(verb, admissionregistrationv1.Create))
+		//guard:barrier-updates-create
 		if created.reason != "" || created.text != never && created.text != ordinary.text {
 			return translation{reason: "an update or a patch can also create the object, and the condition is not false then: name the verb create, too, " +
 				`or begin the condition with operation == "UPDATE" && or oldObject != null &&`}
@@ -135,6 +140,7 @@ func (t *translator) evaluate(s situation) translation {
 	switch {
 	case result.Stopped():
 		return translation{reason: "the condition is too large or costs too much: " + reasonOf(result.Err())}
+	//guard:barrier-condition-fails-denies
 	case result.IsTrue(), result.Err() != nil: // a Deny condition that fails denies
 		return translation{text: alwaysTrue}
 	case result.IsFalse():
@@ -152,6 +158,7 @@ func (t *translator) evaluate(s situation) translation {
 		return translation{reason: reason}
 	}
 	// kube-apiserver has one limit for the whole condition, also for what authorization has decided.
+	//guard:barrier-request-decides-comes-first
 	if text, err = costbound.LimitElements(residual.TextIteratingLast(cel.Object, cel.OldObject)); err != nil {
 		return translation{reason: reasonOf(err)}
 	}
@@ -182,18 +189,22 @@ var absent = []struct {
 // problem returns why kube-apiserver must not evaluate an expression, or an empty string.
 func (s situation) problem(e *partial.Expression) string {
 	for _, a := range absent {
+		//guard:barrier-admission-does-not-have
 		if e.Reads(a.variable) {
 			return a.reason
 		}
 	}
+	//guard:barrier-keys-maps
 	if e.ComputesKeys() {
 		return "the condition makes a map with a key that is not a literal, and kube-apiserver takes lists and maps for keys"
 	}
 	// Of a creation the user has sent the object.
 	stored := []cel.Variable{cel.NamespaceObject}
+	//guard:barrier-objects-stored
 	if s.operation != admissionregistrationv1.Create {
 		stored = append(stored, cel.Object, cel.OldObject)
 	}
+	//guard:barrier-values-errors
 	if function := e.MayQuote(stored...); function != "" {
 		return fmt.Sprintf("an error of %s would quote stored data in the answer of kube-apiserver", function)
 	}
@@ -211,6 +222,7 @@ func (s situation) rewrite(r partial.Reading) (text string, fields int) {
 	case cel.Request:
 		return s.rewriteRequest(r)
 	case cel.Operation:
+		//guard:barrier-operation
 		return quoted(string(s.operation)), 0
 	case cel.Options:
 		return options, 0
@@ -236,6 +248,7 @@ func (s situation) rewriteRequest(r partial.Reading) (text string, fields int) {
 	value, depth := "", 1
 	switch r.Fields[0] {
 	case "verb":
+		//guard:barrier-verb
 		value = quoted(s.verb)
 	case "apiGroup":
 		value = group
@@ -246,10 +259,12 @@ func (s situation) rewriteRequest(r partial.Reading) (text string, fields int) {
 	case "subresource":
 		value = subresource
 	case "namespace":
+		//guard:barrier-namespace-creation
 		if value = namespace; !s.isInNamespace {
 			value = string(cel.AbsentName)
 		}
 	case "name":
+		//guard:barrier-name-creation
 		if value = name; !s.isNamed {
 			value = string(cel.AbsentName)
 		}
@@ -265,6 +280,7 @@ func (s situation) rewriteRequest(r partial.Reading) (text string, fields int) {
 	default:
 		value = string(cel.AbsentSelector)
 	}
+	//guard:barrier-tests-fields
 	if r.IsTest && len(r.Fields) <= depth {
 		return alwaysTrue, len(r.Fields)
 	}

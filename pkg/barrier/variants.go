@@ -37,9 +37,11 @@ const (
 
 // The variants. A deletecollection is admitted as one deletion without a name for each object.
 var (
-	creation   = variant{operation: admissionregistrationv1.Create, verbs: []string{"create"}}
-	update     = variant{operation: admissionregistrationv1.Update, verbs: []string{"update", "patch"}}
-	deletion   = variant{operation: admissionregistrationv1.Delete, verbs: []string{"delete"}, named: hasName}
+	creation = variant{operation: admissionregistrationv1.Create, verbs: []string{"create"}}
+	update   = variant{operation: admissionregistrationv1.Update, verbs: []string{"update", "patch"}}
+	//guard:barrier-deletions-name
+	deletion = variant{operation: admissionregistrationv1.Delete, verbs: []string{"delete"}, named: hasName}
+	//guard:barrier-deletions-without-name
 	collection = variant{operation: admissionregistrationv1.Delete, verbs: []string{"deletecollection"}, named: hasNone}
 	// connection is sent with GET or POST.
 	connection = variant{operation: admissionregistrationv1.Connect, verbs: []string{"create", "get"}}
@@ -53,7 +55,8 @@ var (
 
 // The subresources that kube-apiserver serves, and that no component authorizes without sending a request.
 var (
-	written   = []string{"approval", "binding", "ephemeralcontainers", "finalize", "resize", "scale", "status", "token"}
+	written = []string{"approval", "binding", "ephemeralcontainers", "finalize", "resize", "scale", "status", "token"}
+	//guard:barrier-proxies
 	connected = []string{"attach", "exec", "portforward"}
 	// createdByName are created with the name of their object. With other verbs, no request for them is sent, but kube-apiserver
 	// authorizes updates of the status of ResourceClaims with update and patch of resourceclaims/binding.
@@ -165,6 +168,7 @@ func isCreatedByName(path string) bool {
 
 // unseenGroups are the groups whose requests ValidatingAdmissionPolicies do not see.
 var unseenGroups = map[string]string{
+	//guard:barrier-reviews-tokens
 	"authentication.k8s.io":        "admission policies do not see reviews",
 	authorization.GroupName:        "admission policies do not see reviews",
 	authorization.ProvisoGroupName: "Proviso serves it and enforces the policy itself",
@@ -175,6 +179,7 @@ var unseenGroups = map[string]string{
 // admissionGroup configures admission. Admission policies do not see its policies and their bindings.
 const admissionGroup = "admissionregistration.k8s.io"
 
+//guard:barrier-bindings-admission-policies
 var admissionPolicies = []string{
 	"mutatingadmissionpolicies", "mutatingadmissionpolicybindings", "validatingadmissionpolicies", "validatingadmissionpolicybindings",
 }

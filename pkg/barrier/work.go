@@ -27,6 +27,8 @@ const (
 )
 
 // sizes are the sizes of the objects for which the work is bounded, and the part of the bound that it may take.
+//
+//guard:work-small-objects
 var sizes = [...]struct {
 	bytes int
 	part  float64
@@ -65,6 +67,7 @@ func (b *Barrier) CostsNoMore(than *Barrier) bool {
 func OverWork(b *Barrier, others []*Barrier) string {
 	limit := float64(MaxWork)
 	whose := "the policies of the namespace"
+	//guard:work-namespaces
 	if b.Key.Namespace == "" {
 		limit, whose = MaxWorkOfCluster, "cluster-scoped policies"
 	}
@@ -83,6 +86,7 @@ func OverWork(b *Barrier, others []*Barrier) string {
 		total := b.work
 		for _, other := range others {
 			if other.Key != b.Key && other.sees(path) {
+				//guard:work-others
 				total = total.plus(other.work)
 			}
 		}
@@ -138,6 +142,7 @@ func (b *Barrier) sees(path resourcePath) bool {
 func pathsOverlap(a, b string) bool {
 	aResource, aSub, _ := strings.Cut(a, "/")
 	bResource, bSub, _ := strings.Cut(b, "/")
+	//guard:work-wildcards
 	same := func(a, b string) bool { return a == all || b == all || a == b }
 	return same(aResource, bResource) && same(aSub, bSub)
 }
@@ -152,6 +157,7 @@ func (b *Barrier) bounded() string {
 	for i, size := range sizes {
 		b.work[i] = bound.Work(size.bytes)
 	}
+	//guard:work-unbounded-functions
 	if what := bound.Unbounded(); what != "" {
 		return "no limit of kube-apiserver ends the work of " + what
 	}

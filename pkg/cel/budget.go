@@ -37,6 +37,7 @@ func (b *Budget) check(env *cel.Env, g *guard.Guard, expression string) (*cel.As
 	if err != nil {
 		return nil, err
 	}
+	//guard:functions-parts-many
 	if err := b.left.Spend(work); err != nil {
 		return nil, err
 	}

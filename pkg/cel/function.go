@@ -72,6 +72,7 @@ func (c *FunctionCompiler) Compile(text string, budget *Budget) (f *Function, er
 	if len(text) > MaxExpressionBytes {
 		return nil, ErrTooLong
 	}
+	//guard:functions-bytes-many
 	if err := budget.left.SpendText(text); err != nil {
 		return nil, fmt.Errorf("expression %w: %w", ErrCompile, err)
 	}

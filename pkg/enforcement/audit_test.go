@@ -62,9 +62,9 @@ func (r *recorded) policy(effect authorization.Effect, known, admitted authoriza
 	}
 }
 
-// TestPoliciesInAudit sends requests with and without policies in Audit: the answers are the same, and the results are in the audit event and, for
+// TestEnforcementPoliciesInAudit sends requests with and without policies in Audit: the answers are the same, and the results are in the audit event and, for
 // a request that succeeds, in warnings.
-func TestPoliciesInAudit(t *testing.T) {
+func TestEnforcementPoliciesInAudit(t *testing.T) {
 	t.Parallel()
 	const deny, allowing, noOpinion = authorization.EffectDeny, authorization.EffectAllow, authorization.EffectNoOpinion
 	yes, no, residual := authorization.True(), authorization.False(), authorization.Residual(authorization.Condition{ID: "x"})

@@ -69,6 +69,7 @@ func (d *requestData) convert() (err error) {
 // the hub of a kind may be the type of one of its versions, and a scheme cannot convert a type without the method DeepCopyInto to
 // itself. It is copied if it does not say its kind, which the copy says. The caller must not change the result.
 func inVersion(obj runtime.Object, kind schema.GroupVersionKind, objects admission.ObjectInterfaces) (runtime.Object, error) {
+	//guard:enforcement-unstructured-objects-converted
 	if _, isUnstructured := obj.(runtime.Unstructured); !isUnstructured { // one type for all versions
 		if out, err := objects.GetObjectCreater().New(kind); err == nil && reflect.TypeOf(out) == reflect.TypeOf(obj) {
 			if obj.GetObjectKind().GroupVersionKind() == kind {

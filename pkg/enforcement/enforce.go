@@ -78,6 +78,7 @@ func (s *slot) recordsOf(a admission.Attributes) ([]*record, error) {
 	switch {
 	case request == nil:
 		return nil, errNotAuthorized
+	//guard:enforcement-another-request
 	case !request.admits(a):
 		return nil, errOtherRequest
 	case request.attributes.GetVerb() == "create" || a.GetOperation() != admission.Create:
@@ -85,6 +86,7 @@ func (s *slot) recordsOf(a admission.Attributes) ([]*record, error) {
 	case create == nil:
 		return nil, errNoCreate
 	}
+	//guard:enforcement-create-update
 	return []*record{request, connect, create}, nil
 }
 

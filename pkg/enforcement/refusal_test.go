@@ -113,9 +113,9 @@ func refused(t *testing.T, policies map[engine.Key]policyv1alpha1.AuthorizationP
 	return reason, r.annotations()["authorization.proviso.dev/reason"]
 }
 
-// TestRefusals asks that a refusal names the policies that decided, each once, with the part of the condition that is
+// TestEnforcementRefusals asks that a refusal names the policies that decided, each once, with the part of the condition that is
 // false, and nothing else; and values only if they are the user's own.
-func TestRefusals(t *testing.T) {
+func TestEnforcementRefusals(t *testing.T) {
 	t.Parallel()
 	const (
 		allow, deny, hold = policyv1alpha1.PolicyEffectAllow, policyv1alpha1.PolicyEffectDeny, policyv1alpha1.PolicyEffectNoOpinion

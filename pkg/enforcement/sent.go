@@ -33,6 +33,7 @@ func (s *slot) recordSent(a admission.Attributes) {
 		return
 	}
 	request, _, _ := s.records()
+	//guard:refusals-values-requests-turn-creates
 	if !request.isConditional() || request.attributes.GetVerb() != "create" {
 		return
 	}
@@ -43,6 +44,7 @@ func (s *slot) recordSent(a admission.Attributes) {
 }
 
 func showsSent(a admission.Attributes) bool {
+	//guard:refusals-values-updates
 	return a.GetOperation() == admission.Create && a.GetSubresource() == "" && a.GetResource().Resource != "secrets" && a.GetObject() != nil
 }
 
@@ -82,14 +84,17 @@ func (d *requestData) sentValues() string {
 	}
 	var shown []string
 	for _, field := range d.read {
+		//guard:refusals-fields-secrets
 		if slices.ContainsFunc(field, mayHoldSecret) {
 			continue
 		}
 		name := nameOfField(field)
 		value, ok := shownValue(before, field)
+		//guard:refusals-values-plugins
 		if other, same := shownValue(after, field); !ok || !same || other != value || len(name) > maxFieldBytes {
 			continue
 		}
+		//guard:refusals-values-look-like-reason
 		if strings.Contains(value, "policy=") || strings.Contains(value, "condition=") { // it could look like a reason
 			continue
 		}
@@ -135,6 +140,7 @@ func shownValue(content map[string]any, field []string) (string, bool) {
 	}
 	switch v := value.(type) {
 	case string:
+		//guard:refusals-long-values
 		return " = " + strconv.Quote(v), len(v) <= maxShownBytes
 	case bool:
 		return " = " + strconv.FormatBool(v), true

@@ -103,6 +103,7 @@ func (w *withholding) WriteHeader(status int) {
 	}
 	w.status, w.written = status, true
 	record, withhold := w.slot.withholds(w.request.Context(), status)
+	//guard:enforcement-warnings-refusal
 	w.slot.endRequest(w.request.Context(), !withhold && status < http.StatusBadRequest)
 	if !withhold {
 		w.ResponseWriter.WriteHeader(status)

@@ -35,6 +35,7 @@ type another struct{ limit }
 func (a another) afterPolicies(ctx context.Context, decide func(context.Context) authorization.Decision) authorization.Decision {
 	return a.limit.afterPolicies(ctx, func(ctx context.Context) authorization.Decision {
 		decision := decide(ctx)
+		//guard:front-door-webhooks-time-ends-second-question
 		if ctx.Err() != nil {
 			return authorization.Deny(reasonNoTime, nil)
 		}
@@ -47,10 +48,12 @@ const reasonNoTime = "too little time was left to ask the authorization webhooks
 // isHealth reports whether a request is for the health of kube-apiserver. A webhook that is down must not be able to deny it: kubelet would restart
 // kube-apiserver again and again, and no administrator could repair the webhook.
 func isHealth(a authorizer.Attributes) bool {
+	//guard:front-door-webhooks-resources-have-no-path
 	if a.IsResourceRequest() {
 		return false
 	}
 	first, _, _ := strings.Cut(strings.TrimPrefix(a.GetPath(), "/"), "/")
+	//guard:front-door-webhooks-paths-look-like-health
 	return strings.HasPrefix(a.GetPath(), "/") && (first == "livez" || first == "readyz" || first == "healthz")
 }
 
@@ -74,9 +77,11 @@ func (d *Decider) askAfterPolicies(ctx context.Context, attributes authorizer.At
 		attributes = authorization.WithConditions(attributes)
 	}
 	decision := within.afterPolicies(ctx, func(ctx context.Context) authorization.Decision {
+		//guard:front-door-webhooks-too-little-time
 		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < leastTime {
 			return authorization.Deny(reasonNoTime, nil)
 		}
+		//guard:webhooks-slow-one-after-other
 		return d.config.AfterPolicies.DecideAhead(ctx, attributes, patience)
 	})
 	switch {
@@ -98,12 +103,14 @@ func (d *Decider) askAfterPolicies(ctx context.Context, attributes authorizer.At
 // authorizer allow the request first. One that could only become Allow is Allow if this server, or the inner door on its terms, decides the request again
 // with the same authorizers. It is NoOpinion otherwise, also where another server enforces conditions.
 func (d *Decider) afterPolicies(ctx context.Context, before authorization.Decision, attributes authorizer.Attributes, within limit) authorization.Decision {
+	//guard:after-policies-deny-policies
 	if d.config.AfterPolicies == nil || before.IsDeny() {
 		return before
 	}
 	if before.IsAllow() {
 		after := d.unconditionalAfterPolicies(ctx, attributes, within)
 		observeAfterPolicies(after)
+		//guard:after-policies-deny-webhook
 		if after.IsDeny() {
 			return after
 		}
@@ -119,6 +126,7 @@ func (d *Decider) afterPolicies(ctx context.Context, before authorization.Decisi
 	var passes bool
 	folded := closed(decision, "")
 	switch {
+	//guard:after-policies-deny-conditions
 	case decision.CanBecomeDenied() || !decision.CanBecomeAllowed():
 	case enforced:
 		passes = true
@@ -154,6 +162,7 @@ func closed(decision authorization.Decision, why string) authorization.Decision 
 	if why != "" {
 		folded = decision.FoldBecause(why)
 	}
+	//guard:after-policies-fold-allows
 	if folded.IsAllow() {
 		return authorization.NoOpinion(folded.Reason(), nil)
 	}

@@ -50,8 +50,8 @@ func auditDoor(tb testing.TB, source *engine.Source, barriers ...*frontdoor.Barr
 	return door
 }
 
-// TestAudit has what the front door counts for a policy with the enforcement Audit, and what it leaves to those that decide again.
-func TestAudit(t *testing.T) {
+// TestFrontDoorAudit has what the front door counts for a policy with the enforcement Audit, and what it leaves to those that decide again.
+func TestFrontDoorAudit(t *testing.T) {
 	t.Parallel()
 	const onObject, always = `object.spec.x == "y"`, `request.userInfo.username == "alice"`
 	decided, undetermined := engine.AuditDelta{Decided: 1}, engine.AuditDelta{Undetermined: 1}

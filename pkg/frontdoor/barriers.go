@@ -51,7 +51,10 @@ func (b *Barriers) WithoutDeny(decision authorization.Decision, a authorizer.Att
 }
 
 // see reports whether barriers may see a request.
+//
+//guard:frontdoor-barriers-users-who-left-out
 func (b *Barriers) see(a authorizer.Attributes) bool {
+	//guard:frontdoor-barriers-other-servers
 	return a.IsResourceRequest() && !authorization.HasWildcards(a) && a.GetUser() != nil && !b.LeavesOut(a.GetUser()) &&
 		b.IsLocal(schema.GroupVersion{Group: a.GetAPIGroup(), Version: a.GetAPIVersion()})
 }
@@ -71,6 +74,7 @@ func (d *Decider) withoutBarriers(ctx context.Context, decision authorization.De
 		return decision, nil
 	}
 	rest, enforced = d.config.Barriers.WithoutDeny(decision, a)
+	//guard:front-door-barriers-kube-apiserver-not-known
 	if len(enforced) > 0 && !d.config.Barriers.Known(ClientOf(ctx)) {
 		return decision, nil
 	}

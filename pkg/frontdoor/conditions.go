@@ -44,13 +44,16 @@ type handledKey struct{}
 // admission. It does for writes that the inner door could decide, of resources that kube-apiserver serves itself.
 func (d *Decider) leavesConditions(ctx context.Context, a authorizer.Attributes) bool {
 	handler := d.config.ConditionsHandler
+	//guard:conditions-left-reads
 	if handler == nil || ctx.Value(handledKey{}) == nil || !d.isWrite(a) {
 		return false
 	}
+	//guard:conditions-left-inner-door-could-not-decide
 	if !resourceOf(a).IsListable() {
 		return false
 	}
 	version := schema.GroupVersion{Group: a.GetAPIGroup(), Version: a.GetAPIVersion()}
+	//guard:conditions-left-other-servers-serve
 	return handler.IsLocal(version) && !handler.Excludes(version.WithResource(a.GetResource()))
 }
 
@@ -63,14 +66,17 @@ func (d *Decider) conditionsCanary(ctx context.Context, a authorizer.Attributes)
 	if !ok {
 		return authorization.Decision{}, false
 	}
+	//guard:conditions-left-canaries-clients-without-options
 	return authorization.Deny(innerdoor.ConditionsCanaryReason(nonce, ctx.Value(handledKey{}) != nil), nil), true
 }
 
 // isWrite reports whether a request is a write of a resource that another server than this one serves, whose objects admission sees.
 func (d *Decider) isWrite(a authorizer.Attributes) bool {
+	//guard:conditions-left-server-enforces
 	if !a.IsResourceRequest() || authorization.HasWildcards(a) || d.config.Enforces(a) || d.isEnforcedElsewhere(a) {
 		return false
 	}
+	//guard:frontdoor-inner-door-requests-without-operation
 	return len(innerdoor.Alternatives(resourceOf(a), checkOf(a))) > 0
 }
 
@@ -95,6 +101,7 @@ func (d *Decider) leftConditions(ctx context.Context, decision authorization.Dec
 
 // ifReadable folds a conditional decision if the user may not read what the answer shows.
 func (d *Decider) ifReadable(ctx context.Context, decision authorization.Decision, attributes authorizer.Attributes, within limit) authorization.Decision {
+	//guard:conditions-left-users-who-may-not-read
 	if d.mayReadAnswer(ctx, attributes, within, d.config.ConditionsHandler.KubeAPIServer) {
 		return decision
 	}
@@ -115,6 +122,7 @@ func (d *Decider) withAfterPolicies(ctx context.Context, decision authorization.
 	after := d.unconditionalAfterPolicies(ctx, attributes, within)
 	observeAfterPolicies(after)
 	switch {
+	//guard:after-policies-clients-handle-conditions
 	case after.IsDeny():
 		return after
 	case decision.IsNoOpinion():

@@ -191,15 +191,19 @@ func (d *Decider) decideAudited(ctx context.Context, attributes authorizer.Attri
 	if key := impersonatedReserved(attributes); key != "" {
 		return denyReserved(key), nil
 	}
+	//guard:frontdoor-policies-not-loaded
 	if d.config.Policies.Snapshot() == nil {
 		return authorization.Decision{}, errNotLoaded
 	}
 	ctx = engine.WithNamespaces(d.pin(ctx), d.config.Namespaces)
 	marked := isMarked(attributes.GetUser())
+	//guard:conditions-left-checks-proviso
 	leaves := !marked && d.leavesConditions(ctx, attributes)
+	//guard:frontdoor-inner-door-marked
 	if !marked && !leaves && d.isListed(attributes) {
 		return d.decideListed(ctx, attributes, audit, within)
 	}
+	//guard:front-door-checks-proviso-audit
 	if marked {
 		audit = nil // it is no request
 	}
@@ -212,6 +216,7 @@ func (d *Decider) decideAudited(ctx context.Context, attributes authorizer.Attri
 	}
 	var atBarriers []authorization.Condition
 	if !decision.IsUnconditional() {
+		//guard:front-door-other-servers-several-versions
 		enforced := !authorization.HasWildcards(attributes) && (d.config.Enforces(attributes) || d.isEnforcedElsewhere(attributes))
 		var left authorization.Decision
 		left, atBarriers = d.withoutBarriers(ctx, decision, attributes)
@@ -220,6 +225,7 @@ func (d *Decider) decideAudited(ctx context.Context, attributes authorizer.Attri
 			observeConditional(decision, enforced, left)
 		}
 	}
+	//guard:frontdoor-marker
 	if marked && !decision.IsDeny() {
 		// The reason would become part of the refusal of Proviso, which gives the reasons of its policies itself.
 		return authorization.NoOpinion("", decision.Err()), nil
@@ -252,6 +258,7 @@ func (d *Decider) unconditional(decision authorization.Decision, attributes auth
 	switch {
 	case decision.IsUnconditional(): // barriers enforce all conditions
 		return decision
+	//guard:frontdoor-conditions-nobody-enforces
 	case enforced && decision.CanBecomeAllowed():
 		if !d.config.Enforces(attributes) {
 			return authorization.Allow(reasonElsewhere+strings.Join(decision.Labels(), "; "), nil)
@@ -273,6 +280,7 @@ func (d *Decider) folded(decision authorization.Decision) authorization.Decision
 	if d.config.ReviewsShowConditions {
 		reason += "; " + authorization.HowToSeeConditions
 	}
+	//guard:frontdoor-conditions-deny-review-without-version
 	if decision.CanBecomeDenied() {
 		return authorization.Deny(reason, nil)
 	}
@@ -304,6 +312,7 @@ type ReservedExtras struct{}
 
 // Decide returns Deny or NoOpinion.
 func (ReservedExtras) Decide(_ context.Context, a authorizer.Attributes) authorization.Decision {
+	//guard:frontdoor-reserved-extras-proviso
 	if key := impersonatedReserved(a); key != "" {
 		return denyReserved(key)
 	}
@@ -324,10 +333,12 @@ func impersonatedReserved(a authorizer.Attributes) string {
 	if !a.IsResourceRequest() || a.GetAPIGroup() != authenticationv1.GroupName || a.GetResource() != "userextras" {
 		return ""
 	}
+	//guard:frontdoor-canary-impersonation
 	for _, key := range []string{webhook.DelegationMarker, innerdoor.CanaryExtra} {
 		// The constrained modes ask about "*" instead of each value of a user with four or more. An Allow would be final. After a Deny
 		// they ask about each value.
 		isAll := a.GetSubresource() == "*" && strings.HasPrefix(a.GetVerb(), verbConstrained)
+		//guard:frontdoor-all-extras-once
 		if isAll || strings.EqualFold(a.GetSubresource(), key) {
 			return key
 		}

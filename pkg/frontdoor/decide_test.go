@@ -179,7 +179,7 @@ func metricsPath(a *authorizer.AttributesRecord) {
 	*a = authorizer.AttributesRecord{User: a.User, Verb: "get", Path: "/metrics"}
 }
 
-func TestDecide(t *testing.T) {
+func TestFrontDoorDecide(t *testing.T) {
 	t.Parallel()
 	const marker = webhook.DelegationMarker
 	verb := func(verb string) func(*authorizer.AttributesRecord) {

@@ -64,8 +64,10 @@ func (d *Decider) isAllowed(ctx context.Context, check authorizer.Attributes, wi
 	if err != nil {
 		return false
 	}
+	//guard:frontdoor-inner-door-get-could-denied
 	folded := byPolicies.Fold()
 	if d.config.AfterPolicies != nil && !folded.IsDeny() {
+		//guard:after-policies-checks-front-door
 		if after := d.unconditionalAfterPolicies(ctx, check, another{within}); after.IsDeny() || folded.IsNoOpinion() {
 			folded = after
 		}
@@ -79,6 +81,7 @@ func (d *Decider) isAllowed(ctx context.Context, check authorizer.Attributes, wi
 	observe(decision, err)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "kube-apiserver did not answer a check of the front door", "verb", check.GetVerb())
+		//guard:frontdoor-inner-door-errors
 		return false
 	}
 	return decision == authorizer.DecisionAllow

@@ -67,6 +67,7 @@ func newHandler(decider *Decider, clients *Clients, attributesOf func(*reviewSpe
 	for _, other := range others {
 		mux.Handle(other.Pattern, other.Handler)
 	}
+	//guard:inner-door-clients-without-certificate
 	return withRecovery(clients.only(mux))
 }
 
@@ -219,6 +220,7 @@ func (h *reviewHandler) contained(ctx context.Context, review *reviewSpec, withi
 			result = decided{err: errPanicked}
 		}
 	}()
+	//guard:conditions-left-clients-do-not-handle-them
 	if options := review.AuthorizationOptions; options != nil && upstreamform.Handles(options.HandledDecisionTypes) {
 		ctx = withHandled(ctx)
 	}

@@ -48,6 +48,7 @@ func (i *InnerDoor) isComplete() bool {
 
 // isCanary reports whether a request is a canary of the inner door, or of barriers.
 func (d *Decider) isCanary(ctx context.Context, a authorizer.Attributes) bool {
+	//guard:frontdoor-canary-marked
 	if isMarked(a.GetUser()) || !a.IsResourceRequest() {
 		return false
 	}
@@ -57,6 +58,7 @@ func (d *Decider) isCanary(ctx context.Context, a authorizer.Attributes) bool {
 
 // isListed reports whether the inner door decides a request, if kube-apiserver calls it.
 func (d *Decider) isListed(a authorizer.Attributes) bool {
+	//guard:frontdoor-inner-door-resources-not-listed
 	return d.config.InnerDoor != nil && d.isWrite(a) && d.config.InnerDoor.Listed(resourceOf(a))
 }
 
@@ -89,6 +91,7 @@ var (
 // decideListed decides a request that the inner door decides again. There its path and its selectors are not seen, so that policies
 // that read them grant nothing on their own.
 func (d *Decider) decideListed(ctx context.Context, attributes authorizer.Attributes, audit *authorization.Audit, within limit) (authorization.Decision, error) {
+	//guard:frontdoor-inner-door-selectors
 	unseenCtx, unseen := authorization.WithUnseen(ctx)
 	decision, err := d.byPolicies(unseenCtx, authorization.Audited(attributes, audit), within)
 	if err != nil {
@@ -101,6 +104,7 @@ func (d *Decider) decideListed(ctx context.Context, attributes authorizer.Attrib
 		observeConditional(decision, false, left)
 	}
 	decision = withBarriers(d.afterPolicies(ctx, decision, attributes, within), atBarriers)
+	//guard:frontdoor-fields-listed-resources-obstacles-conditions
 	if decision.IsNoOpinion() && !onConditions {
 		// An obstacle to conditions would be one to fields, too.
 		decision = d.passesOnFields(ctx, decision, attributes, within)
@@ -119,6 +123,7 @@ func (d *Decider) decideListed(ctx context.Context, attributes authorizer.Attrib
 // authorizer allows. Conditions that barriers enforce have been left out of the decision.
 func (d *Decider) passesOnConditions(ctx context.Context, decision authorization.Decision, attributes authorizer.Attributes, within limit) authorization.Decision {
 	folded := decision.Fold()
+	//guard:frontdoor-inner-door-can-become-deny
 	if !folded.IsNoOpinion() || !decision.CanBecomeAllowed() {
 		return folded
 	}
@@ -138,9 +143,11 @@ func (d *Decider) passesOnFields(ctx context.Context, decision authorization.Dec
 	// Another authorizer may allow the request, so that its checks together must not take longer than one.
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
+	//guard:frontdoor-fields-listed-resources-who-asked-nothing
 	if !ok || d.undecided(ctx, attributes) != nil || !d.isAllowed(ctx, check, within, d.config.Fields.KubeAPIServer, observeCheck) {
 		return decision
 	}
+	//guard:frontdoor-fields-listed-resources-reading
 	if found := d.obstacle(ctx, attributes, within); found != nil {
 		innerDoorAnswers.WithLabelValues(found.answer).Inc()
 		return authorization.NoOpinion(strings.TrimPrefix(decision.Reason()+"; "+reasonNotOnFields+found.reason, "; "), decision.Err())
@@ -156,8 +163,10 @@ func (d *Decider) obstacle(ctx context.Context, attributes authorizer.Attributes
 	switch {
 	case found != nil:
 		return found
+	//guard:frontdoor-inner-door-other-ways
 	case d.isRestrictedOtherwise(ctx, attributes, within):
 		return restricted
+	//guard:frontdoor-inner-door-answers-show
 	case !d.mayReadAnswer(ctx, attributes, within, d.config.InnerDoor.KubeAPIServer):
 		return unreadable
 	}
@@ -168,10 +177,13 @@ func (d *Decider) obstacle(ctx context.Context, attributes authorizer.Attributes
 func (d *Decider) undecided(ctx context.Context, attributes authorizer.Attributes) *obstacle {
 	door := d.config.InnerDoor
 	switch {
+	//guard:frontdoor-inner-door-users-who-left-out
 	case attributes.GetUser() == nil || door.LeavesOut(attributes.GetUser()):
 		return leftOut
+	//guard:frontdoor-inner-door-other-servers
 	case !door.IsLocal(schema.GroupVersion{Group: attributes.GetAPIGroup(), Version: attributes.GetAPIVersion()}):
 		return notLocal
+	//guard:frontdoor-inner-door-not-known
 	case !door.Known(ClientOf(ctx)):
 		return notKnown
 	case door.MissesWebhooks:
@@ -191,14 +203,18 @@ func (d *Decider) isRestrictedOtherwise(ctx context.Context, attributes authoriz
 			return true
 		}
 		// A barrier decides about what it sees at admission, which is the same however the request was sent.
+		//guard:frontdoor-barriers-other-ways
 		left, _ := d.withoutBarriers(ctx, decision, other)
+		//guard:frontdoor-inner-door-other-ways-could-denied
 		return left.CanBecomeDenied()
 	}
 	isDenied := func(check innerdoor.Check) bool {
 		decision, err := d.byPolicies(ctx, withCheck(attributes, check), within)
+		//guard:frontdoor-inner-door-ways-could-denied
 		return err == nil && decision.IsDeny()
 	}
 	for _, alternative := range innerdoor.Alternatives(resourceOf(attributes), checkOf(attributes)) {
+		//guard:frontdoor-inner-door-ways-denied
 		if slices.ContainsFunc(alternative.Rest, isDenied) {
 			continue // the request cannot turn into such a write
 		}
@@ -215,10 +231,12 @@ func withCheck(attributes authorizer.Attributes, check innerdoor.Check) authoriz
 	switch {
 	case !check.Named:
 		if attributes.GetAPIGroup() == "" && attributes.GetResource() == "namespaces" {
+			//guard:frontdoor-inner-door-namespace-post
 			other.namespace = "" // only a namespace that exists is in itself
 		}
 		return other
 	case attributes.GetName() == "":
+		//guard:frontdoor-inner-door-names-not-known
 		return engine.ForAnyName(other)
 	}
 	other.name = attributes.GetName()
@@ -244,11 +262,13 @@ func (v variant) IsReadOnly() bool { return v.verb == "get" || v.verb == "list" 
 // or delete, and the objects of a deletecollection. By policies or, if they have no opinion, by one check of
 // kube-apiserver. An error counts as no.
 func (d *Decider) mayReadAnswer(ctx context.Context, attributes authorizer.Attributes, within limit, kubeAPIServer authorizer.UnconditionalAuthorizer) bool {
+	//guard:frontdoor-inner-door-reading-object-not-subresource
 	check := variant{Attributes: attributes, verb: "get", namespace: attributes.GetNamespace(), name: attributes.GetName()}
 	switch attributes.GetVerb() {
 	case "create":
 		return true
 	case "deletecollection":
+		//guard:frontdoor-inner-door-list-deletecollection
 		check.verb = "list"
 	}
 	return d.isAllowed(ctx, check, within, kubeAPIServer, observeRead)

@@ -124,8 +124,8 @@ func policyOn(p policy, names ...string) policy {
 	return p
 }
 
-// TestInnerDoor has each clause of the rule by which writes pass on conditions.
-func TestInnerDoor(t *testing.T) {
+// TestFrontDoorInnerDoor has each clause of the rule by which writes pass on conditions.
+func TestFrontDoorInnerDoor(t *testing.T) {
 	t.Parallel()
 	const writes = "create update patch delete deletecollection"
 	some := func(verbs string, more map[string]policy) map[string]policy {

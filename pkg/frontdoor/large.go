@@ -158,6 +158,7 @@ func newPool(evaluations, large slots.Bounds) *pool {
 	large.All, large.Waiting, large.Refusal = maxLargeReviews, maxBuffers, errNoLargeSlot
 	large.PerUserInNamespace, large.WaitingOfOneUserInNamespace = maxLargeReviews/userInNamespaceShare, maxWaitingLargeInNamespace
 	all := slots.New(evaluations)
+	//guard:frontdoor-large-reviews-have-slot-evaluations
 	return &pool{evaluations: all, large: all.Within(large)}
 }
 
@@ -263,6 +264,7 @@ func (l *slotLimit) decision(ctx context.Context, evaluate func(context.Context)
 	defer cancel()
 	err = l.policies.within(l.waiting, l.review, l.isLarge, func() {
 		decision = evaluate(ctx)
+		//guard:frontdoor-reasons-found-slot
 		_ = decision.Reason() // to find it takes time, too
 	})
 	return decision, err
@@ -277,6 +279,7 @@ func (l *slotLimit) afterPolicies(ctx context.Context, decide func(context.Conte
 	l.releaseBuffer()
 	ctx, cancel := context.WithDeadline(ctx, l.until.afterPolicies)
 	defer cancel()
+	//guard:webhooks-slow-slots-all
 	return decide(webhook.WithBounds(ctx, webhook.Bounds{
 		Preparation: func(ctx context.Context) (func(), error) { return l.forWebhook(ctx, l.questions) },
 		Call:        func(ctx context.Context, name string) (func(), error) { return l.forWebhook(ctx, l.callsOf(name)) },

@@ -182,6 +182,7 @@ func readReview(r *http.Request) (*reviewSpec, error) {
 	if (got.Spec.ResourceAttributes == nil) == (got.Spec.NonResourceAttributes == nil) {
 		return nil, apierrors.NewBadRequest("exactly one of resourceAttributes and nonResourceAttributes is needed")
 	}
+	//guard:conditions-left-two-forms
 	if got.Spec.AuthorizationOptions != nil && got.Spec.ConditionalAuthorization != nil {
 		return nil, apierrors.NewBadRequest("conditionalAuthorization and authorizationOptions request conditions in different forms")
 	}

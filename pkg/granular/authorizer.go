@@ -101,6 +101,8 @@ var (
 // Pin returns a context in which the mappings do not change, so that both authorizers decide one request by the same
 // mappings. Otherwise, while new mappings are published, a user could change a field that no exclusion protects in the
 // old mappings, and that a more general permission covers in the new mappings only.
+//
+//guard:granular-mappings-two-times
 func (a *fieldAuthorizer) Pin(ctx context.Context) context.Context { return a.Mappings.Pin(ctx) }
 
 // Decide returns a condition on the fields that a write changes, or an unconditional decision.
@@ -160,6 +162,7 @@ func (a *fieldAuthorizer) include(ctx context.Context, attributes authorizer.Att
 // stale returns an error with the reason if the mappings may have been out of date when the context was pinned, or if the
 // mappings of the source may be out of date now. Otherwise it returns nil.
 func (a *fieldAuthorizer) stale(pinned freshness.State[mapping.Table]) error {
+	//guard:granular-mappings-were-stale
 	if reason := cmp.Or(pinned.Stale, a.Mappings.Stale()); reason != "" {
 		return fmt.Errorf("%w: %s", errStale, reason)
 	}
@@ -194,6 +197,7 @@ func (a *fieldAuthorizer) conditional(table *mapping.Table, attributes authorize
 	c.EvaluateFunc = func(ctx context.Context, data authorizer.ConditionsData) authorization.Outcome {
 		result := a.check(ctx, table, attributes, data)
 		trailFrom(ctx).add(a.mode, result)
+		//guard:granular-check-condition-process
 		lastCheckFrom(ctx).set(a, result)
 		return a.outcome(result)
 	}
@@ -251,6 +255,7 @@ func (a *fieldAuthorizer) check(ctx context.Context, table *mapping.Table, attri
 	if err != nil {
 		return failed(err)
 	}
+	//guard:granular-subresources-do-not-show-field
 	rules, checker := table.ForSubresource(data.GetResource(), data.GetSubresource()), Checker{Authorizer: a.Authorizer}
 	if a.mode == modeExclude {
 		return checker.Exclude(ctx, rules, changed, attributes)
@@ -311,6 +316,7 @@ func (a *fieldAuthorizer) EvaluateConditions(ctx context.Context, decision autho
 			return authorizer.ConditionEvaluationResultBoolean(a.outcome(result).IsTrue())
 		})
 	switch {
+	//guard:granular-allow-without-check
 	case evaluated.IsAllow() && a.mode == modeInclude && last.result.Allowed:
 		return authorizer.DecisionAllow, evaluated.Reason(), nil
 	case evaluated.IsNoOpinion():

@@ -129,6 +129,7 @@ func (k *check) isGranted(verb string) (bool, error) {
 	}
 	k.result.Verbs = append(k.result.Verbs, verb)
 	decision, _, err := k.authorizer.Authorize(k.ctx, withVerb{Attributes: k.attributes, verb: verb})
+	//guard:granular-answer-error
 	if err != nil {
 		return false, fmt.Errorf("%w about the verb %q", errCheckFailed, verb)
 	}
@@ -154,6 +155,7 @@ func (k *check) verbOf(r *mapping.Rule, path fieldpath.Path) (string, error) {
 		return r.Verb(k.ctx, path, k.budget.evaluate)
 	}
 	last, ok := k.verbs[r]
+	//guard:granular-verb-another-field
 	if !ok || !last.field.Equals(field) {
 		last = ruleVerb{field: field}
 		last.verb, last.err = r.Verb(k.ctx, path, k.budget.evaluate)
@@ -273,6 +275,7 @@ func (c Checker) Exclude(ctx context.Context, rules *mapping.Rules, changed *cha
 			return k.refuse(c.Field())
 		}
 	}
+	//guard:granular-writes-without-change
 	k.result.Allowed = k.mayWrite(rules)
 	return k.result
 }

@@ -96,6 +96,7 @@ type evaluation struct {
 // field, evaluate is not called again. All paths in one field are checked one after the other, so one result of each
 // rule is enough.
 func (k *check) once(key evaluationKey, field fieldpath.Path, evaluate func() bool) bool {
+	//guard:granular-result-another-field
 	if last, ok := k.evaluations[key]; ok && last.field.Equals(field) {
 		return last.excluded
 	}
@@ -146,6 +147,7 @@ func (k *check) excludesValues(r *mapping.Rule, path fieldpath.Path) bool {
 	}
 	return k.once(evaluationKey{rule: r}, path, func() bool {
 		before, after, found := k.changes.Values(path, k.budget.search)
+		//guard:granular-values-cannot-found
 		return !found || k.excludesChange(r, before, after)
 	})
 }
@@ -168,12 +170,14 @@ func (k *check) isClaimed(r *mapping.Rule, c changes.Claim) bool {
 	_, value, found := k.changes.Values(within, k.budget.search)
 	switch {
 	case !found:
+		//guard:granular-claims-cannot-found
 		return true
 	case value == nil && len(within) > len(c.Path): // nothing is there that could be removed
 		return false
 	case !r.LimitsValues():
 		return true
 	}
+	//guard:granular-one-result-changes-claims
 	return k.once(evaluationKey{rule: r, isClaim: true}, within, func() bool {
 		return k.excludesChange(r, value, value) || k.excludesChange(r, value, nil)
 	})
@@ -182,13 +186,16 @@ func (k *check) isClaimed(r *mapping.Rule, c changes.Claim) bool {
 // excludesChange reports whether the exclusion r applies to a change between two values. It returns true if the budget is
 // used up, or if the expression of r fails.
 func (k *check) excludesChange(r *mapping.Rule, before, after any) bool {
+	//guard:granular-too-many-evaluations
 	if k.budget.evaluate() != nil {
 		return true
 	}
+	//guard:granular-too-many-copies
 	if !k.budget.spendCopy(before, after) {
 		return true
 	}
 	excluded, err := r.ExcludesChange(k.ctx, before, after)
+	//guard:granular-expressions-fail
 	return excluded || err != nil
 }
 

@@ -21,8 +21,8 @@ import (
 	"github.com/proviso-authz/proviso/test/testutil/things"
 )
 
-// TestTrail evaluates both sides as a request does, and reads what its audit event gets.
-func TestTrail(t *testing.T) {
+// TestGranularTrail evaluates both sides as a request does, and reads what its audit event gets.
+func TestGranularTrail(t *testing.T) {
 	t.Parallel()
 	const plain = "metadata: {name: a}\n"
 	many := strings.Builder{}

@@ -131,6 +131,7 @@ func decodeValue(value string) ([]authorization.Set, error) {
 // requester has it only if no Authenticator has removed it; the conditions in it would be lost, because the impersonated
 // user replaces the requester.
 func refuseReserved(requester, wanted user.Info) error {
+	//guard:impersonation-reserved-extra
 	if !authorization.HasReservedExtra(requester) && !authorization.HasReservedExtra(wanted) {
 		return nil
 	}

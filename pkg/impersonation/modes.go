@@ -76,12 +76,14 @@ func (m modes) run(ctx context.Context, r *http.Request, attributes authorizer.A
 		conditional = m.conditional.run(ctx, attributes, wanted)
 	}
 	conditional.Checks = append(constrained.Checks, conditional.Checks...)
+	//guard:impersonation-denial-conditional-mode
 	if conditional.final || conditional.User != nil && len(conditional.Residual) == 0 {
 		return conditional.result
 	}
 	legacy := m.legacy.run(ctx, r, wanted)
 	switch last := len(legacy.Checks) - 1; {
 	case legacy.User != nil:
+		//guard:impersonation-denials-some-objects-legacy-mode
 		legacy.Residual = conditional.denials
 	case conditional.User != nil:
 		conditional.Checks = append(conditional.Checks, legacy.Checks...)

@@ -106,6 +106,7 @@ func unsupported(set authorization.Set) error {
 		return errFailure
 	}
 	for _, c := range set.Decision.Conditions() {
+		//guard:impersonation-unknown-types
 		if c.Type != authorization.ConditionTypeCEL {
 			return errType(c) // the set may fail, which denies, whatever the effect
 		}
@@ -205,10 +206,12 @@ func shorten(text string) string {
 // conditions in CEL that compile and make no authorization checks, and its failure mode is Deny.
 func validateResidual(compiler *cel.Compiler, set authorization.Set) error {
 	conditions := set.Decision.Conditions()
+	//guard:impersonation-sets-fail-noopinion
 	if len(conditions) == 0 || set.FailureMode == authorization.FailureModeNoOpinion {
 		return errNotDenying
 	}
 	for _, condition := range conditions {
+		//guard:impersonation-residuals-do-not-deny
 		if condition.Effect != authorization.EffectDeny {
 			return fmt.Errorf("condition %q: only conditions that deny may remain", condition.ID)
 		}

@@ -26,6 +26,7 @@ func (d *Decider) endAudit(ctx context.Context, write *Write, decided verdict) *
 		known = d.FrontDoor(ctx)
 	}
 	audit.Settle(known)
+	//guard:inner-door-front-door-counts
 	audit.CountedBefore()
 	remainder := authorization.RemainderRefused
 	if write.decoded {

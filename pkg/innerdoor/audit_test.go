@@ -24,9 +24,9 @@ import (
 
 const inAudit = policyv1alpha1.PolicyEnforcementAudit
 
-// TestAudit has what the inner door finds out about policies with the enforcement Audit: p0 in each row. It counts only what depends on the
+// TestInnerDoorAudit has what the inner door finds out about policies with the enforcement Audit: p0 in each row. It counts only what depends on the
 // object, because the front door has counted the rest.
-func TestAudit(t *testing.T) {
+func TestInnerDoorAudit(t *testing.T) {
 	t.Parallel()
 	const denied = "would be denied: policy=p0 reason=Denied: it denies the request"
 	allows := policy{effect: allow, verbs: []string{"*"}}

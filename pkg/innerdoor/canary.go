@@ -50,6 +50,7 @@ func NewNonce() string {
 // CanaryNonceOf returns the nonce of a user who is the canary. It returns false for all other users.
 func CanaryNonceOf(name string, extra map[string][]string) (nonce string, ok bool) {
 	values := extra[CanaryExtra]
+	//guard:inner-door-canary-another-user
 	if name != CanaryUser || len(values) != 1 {
 		return "", false
 	}
@@ -61,6 +62,7 @@ func CanaryNonceOf(name string, extra map[string][]string) (nonce string, ok boo
 // ConfigMap there. It returns false for all other attributes.
 func CanaryOf(a authorizer.Attributes, namespace string) (nonce string, ok bool) {
 	who := a.GetUser()
+	//guard:inner-door-canary-another-namespace
 	if who == nil || !a.IsResourceRequest() || a.GetAPIGroup() != "" || a.GetAPIVersion() != "v1" || a.GetResource() != "configmaps" || a.GetSubresource() != "" ||
 		namespace == "" || a.GetNamespace() != namespace {
 		return "", false
@@ -71,10 +73,12 @@ func CanaryOf(a authorizer.Attributes, namespace string) (nonce string, ok bool)
 			return "", false
 		}
 	case "update", "delete":
+		//guard:inner-door-canary-another-object
 		if a.GetName() != CanaryName {
 			return "", false
 		}
 	case "deletecollection":
+		//guard:inner-door-canary-collections
 		if !selectsCanary(a) {
 			return "", false
 		}
@@ -91,6 +95,7 @@ func selectsCanary(a authorizer.Attributes) bool {
 		return false
 	}
 	for _, r := range requirements {
+		//guard:inner-door-canary-other-selectors
 		if r.Field == "metadata.name" && (r.Operator == "=" || r.Operator == "==") && r.Value == CanaryName {
 			return true // further requirements select less
 		}
@@ -102,6 +107,7 @@ func selectsCanary(a authorizer.Attributes) bool {
 // the manifest by which kube-apiserver has called the inner door. The handler of the inner door must call it before it
 // decides, whatever the digest is: the digest tells who sent the canary which manifest the kube-apiserver has.
 func RefuseCanary(request *admissionv1.AdmissionRequest, digest string) *admissionv1.AdmissionResponse {
+	//guard:inner-door-canary-without-nonce
 	if request.UserInfo.Username != CanaryUser {
 		return nil
 	}
@@ -118,6 +124,7 @@ func CanaryDigestOf(status *metav1.Status, nonce string) (digest string, ok bool
 		return "", false
 	}
 	for _, cause := range status.Details.Causes {
+		//guard:inner-door-canary-refusal-another
 		if cause.Type == canaryCause && cause.Field == nonce && cause.Message != "" {
 			return cause.Message, true
 		}
@@ -145,6 +152,7 @@ func (c CanaryRequest) For(ctx context.Context, server, nonce string) (*http.Req
 		return nil, err
 	}
 	target = target.JoinPath("api", "v1", "namespaces", c.Namespace, "configmaps", c.Name)
+	//guard:probe-dry-runs
 	query := url.Values{"dryRun": {metav1.DryRunAll}}
 	maps.Copy(query, c.Query)
 	target.RawQuery = query.Encode()

@@ -110,10 +110,12 @@ func readConditions(body []byte) (none authorization.Decision, _ *admissionv1.Ad
 	switch {
 	case err != nil:
 		return none, nil, fmt.Errorf("the body is not an %s", conditionsReviewType.Kind)
+	//guard:conditions-sent-back-duplicate-fields
 	case len(duplicates) > 0:
 		return none, nil, fmt.Errorf("the body has a field twice: %w", utilerrors.NewAggregate(duplicates[:1]))
 	case review.TypeMeta != conditionsReviewType:
 		return none, nil, fmt.Errorf("the body must be an %s of %s", conditionsReviewType.Kind, conditionsReviewType.APIVersion)
+	//guard:conditions-sent-back-response
 	case review.Response != nil:
 		return none, nil, errors.New("the review has a response")
 	case review.Request == nil:
@@ -149,6 +151,7 @@ func (d *Decider) evaluate(ctx context.Context, decision authorization.Decision,
 	}
 	reason := d.withheld(ctx, write, slices.Clone(decision.Labels()))
 	switch {
+	//guard:conditions-sent-back-stored-objects-reasons
 	case reason == "":
 		return result
 	case result.IsNoOpinion():

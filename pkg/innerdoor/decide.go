@@ -66,6 +66,7 @@ func (d *Decider) decide(ctx context.Context, write *Write) (result verdict) {
 		}
 	}()
 	m := &moment{decider: d, write: write, evaluator: d.evaluatorFor(write)}
+	//guard:inner-door-admission-does-not-see
 	ctx, _ = authorization.WithUnseen(authorization.WithBudget(ctx))
 	var reasons []string
 	var errs []error
@@ -116,6 +117,7 @@ func (m *moment) begin(ctx context.Context, check authorizer.AttributesRecord, a
 		m.first = m.decider.Chain.Begin(ctx, attributes)
 		return m.first
 	}
+	//guard:inner-door-policies-one-moment
 	return m.first.ForAttributes(ctx, attributes)
 }
 
@@ -125,6 +127,7 @@ func (m *moment) decideWay(ctx context.Context, way []authorizer.AttributesRecor
 	var begun []*authorization.Lazy
 	for _, attributes := range way {
 		lazy := m.begin(ctx, attributes, audit)
+		//guard:inner-door-checks-cannot-become-allowed
 		if decision := lazy.Decision(); !decision.CanBecomeAllowed() {
 			m.isDenied = m.isDenied || decision.IsDeny()
 			return never(decision)
@@ -134,19 +137,24 @@ func (m *moment) decideWay(ctx context.Context, way []authorizer.AttributesRecor
 	for _, lazy := range begun {
 		m.conditions = append(m.conditions, lazy.Decision().Labels()...)
 	}
+	//guard:inner-door-objects-not-decoded
 	if err := m.write.Decode(); err != nil {
 		return authorization.Deny("the write cannot be decided: "+err.Error(), nil)
 	}
+	//guard:inner-door-owners
 	if m.decider.OwnerReferences && m.write.changesOwners() {
+		//guard:inner-door-owners-refusals
 		m.comparesOwners = true
 		begun = append(begun, m.begin(ctx, m.write.attributes(Check{Verb: "delete", Named: true}), audit))
 	}
 	for _, lazy := range begun {
 		decision = lazy.Evaluate(ctx, m.evaluator)
+		//guard:inner-door-all-checks-way
 		if !decision.IsAllow() {
 			m.isDenied = m.isDenied || decision.IsDeny()
 			return decision
 		}
+		//guard:inner-door-end-context
 		if err := ctx.Err(); err != nil {
 			return authorization.Deny("the time to decide is over", err)
 		}
@@ -157,6 +165,7 @@ func (m *moment) decideWay(ctx context.Context, way []authorizer.AttributesRecor
 // withheld returns the reason of a refusal for a user who may not read the stored object. It returns "" if nothing was evaluated with a
 // stored object, or if the user may read it.
 func (m *moment) withheld(ctx context.Context) string {
+	//guard:inner-door-reasons-about-stored-objects
 	if len(m.conditions) == 0 && !m.comparesOwners {
 		return ""
 	}
@@ -171,6 +180,7 @@ func (d *Decider) withheld(ctx context.Context, write *Write, conditions []strin
 		return ""
 	}
 	check, objects := write.read()
+	//guard:inner-door-reasons-users-who-may-not
 	if d.Chain.Decide(ctx, check).Fold().IsAllow() {
 		return ""
 	}

@@ -159,8 +159,8 @@ func decide(ctx context.Context, d *innerdoor.Decider, request *admissionv1.Admi
 	return d.Decide(ctx, write)
 }
 
-// TestDecide has writes whose way through kube-apiserver is not known at admission, and conditions on their objects.
-func TestDecide(t *testing.T) {
+// TestInnerDoorDecide has writes whose way through kube-apiserver is not known at admission, and conditions on their objects.
+func TestInnerDoorDecide(t *testing.T) {
 	t.Parallel()
 	creates := func(condition string) policy {
 		return policy{effect: allow, verbs: []string{"create"}, condition: condition}
@@ -473,8 +473,8 @@ func TestOthersAreAskedLast(t *testing.T) {
 	}
 }
 
-// TestOwners has the admission plugin OwnerReferencesPermissionEnforcement: an update that changes the owners needs delete, too.
-func TestOwners(t *testing.T) {
+// TestInnerDoorOwners has the admission plugin OwnerReferencesPermissionEnforcement: an update that changes the owners needs delete, too.
+func TestInnerDoorOwners(t *testing.T) {
 	t.Parallel()
 	const (
 		one  = `{"metadata": {"name": "c", "ownerReferences": [{"uid": "1"}]}}`

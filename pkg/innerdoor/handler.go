@@ -149,6 +149,7 @@ func timeoutOf(r *http.Request) time.Duration {
 	if err != nil || waits <= 0 {
 		return answerTimeout
 	}
+	//guard:inner-door-time-kube-apiserver
 	return min(answerTimeout, waits*4/5)
 }
 
@@ -160,9 +161,11 @@ func refuse(w http.ResponseWriter, code int, err error) {
 // answer decides a request that came by the manifest with a digest. It refuses canaries whatever the digest is: their sender
 // looks for the digest in the refusal. Only decisions count in the metrics of decisions.
 func (h *Handler) answer(ctx context.Context, request *admissionv1.AdmissionRequest, digest string, started time.Time) *admissionv1.AdmissionResponse {
+	//guard:inner-door-canaries
 	if refusal := RefuseCanary(request, digest); refusal != nil {
 		return refusal
 	}
+	//guard:inner-door-another-manifest
 	if digest != h.config.Digest {
 		return h.otherManifest(ctx, request, digest)
 	}
@@ -180,6 +183,7 @@ func (h *Handler) answer(ctx context.Context, request *admissionv1.AdmissionRequ
 	ctx, trail := h.withTrail(ctx)
 	decision := h.config.Decider.decide(ctx, write)
 	switch {
+	//guard:inner-door-end-time
 	case ctx.Err() != nil:
 		undecided.WithLabelValues(causeTooLate).Inc()
 		return refused(request, http.StatusGatewayTimeout, metav1.StatusReasonTimeout, errTooLate.Error())

@@ -34,8 +34,8 @@ func (byUser) Decide(ctx context.Context, a authorizer.Attributes) authorization
 	return authorization.NoOpinion("", nil)
 }
 
-// TestWritesAreCounted has one review for each outcome, and compares the metrics. It must not run beside other tests.
-func TestWritesAreCounted(t *testing.T) {
+// TestInnerDoorWritesAreCounted has one review for each outcome, and compares the metrics. It must not run beside other tests.
+func TestInnerDoorWritesAreCounted(t *testing.T) {
 	chain, err := authorization.NewChain(authorization.Member{Name: "by-user", Decider: byUser{}})
 	if err != nil {
 		t.Fatal(err)

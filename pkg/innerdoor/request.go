@@ -50,6 +50,7 @@ func NewWrite(request *admissionv1.AdmissionRequest, namespace func(name string)
 	if request.RequestResource == nil || request.RequestKind == nil {
 		return nil, errNoResource
 	}
+	//guard:inner-door-another-version
 	if *request.RequestResource != request.Resource || *request.RequestKind != request.Kind || request.RequestSubResource != request.SubResource {
 		return nil, errOtherVersion
 	}
@@ -84,6 +85,8 @@ func (w *Write) Ways() [][]authorizer.AttributesRecord {
 }
 
 // isOfCollection reports whether the write is about one object of a collection.
+//
+//guard:inner-door-collection-no-object
 func (w *Write) isOfCollection() bool { return w.kind.Collection != nil && w.request.Name == "" }
 
 // read returns the request that reads the stored object, or the collection that it is in, and which of the two that is. A subresource
@@ -91,9 +94,11 @@ func (w *Write) isOfCollection() bool { return w.kind.Collection != nil && w.req
 func (w *Write) read() (request authorizer.AttributesRecord, objects string) {
 	check, objects := Check{Verb: "get", Named: true}, "object"
 	if w.isOfCollection() {
+		//guard:inner-door-reading-collection
 		check, objects = Check{Verb: "list"}, "objects"
 	}
 	request = w.attributes(check)
+	//guard:inner-door-reading-object-not-subresource
 	request.Subresource = ""
 	return request, objects
 }
@@ -129,6 +134,7 @@ func (w *Write) Decode() (err error) {
 		return fmt.Errorf("options: %w", err)
 	}
 	operation := admissionregistrationv1.OperationType(w.request.Operation)
+	//guard:inner-door-objects-missing
 	if (w.object != nil) != (operation != admissionregistrationv1.Delete) || (w.old != nil) != (operation != admissionregistrationv1.Create) {
 		return errNoObject
 	}
@@ -144,6 +150,7 @@ func (w *Write) changesOwners() bool {
 	}
 	before, known := ownersOf(w.old)
 	after, alsoKnown := ownersOf(w.object)
+	//guard:inner-door-owners-cannot-read
 	return !known || !alsoKnown || len(before)+len(after) > 0 && !reflect.DeepEqual(before, after)
 }
 
@@ -203,6 +210,7 @@ func (w *data) GetUserInfo() user.Info { return w.user() }
 // GetNamespaceObject returns the namespace of the write, or nil if it has none. kube-apiserver says of a namespace that it is in itself,
 // also before it exists; it has none here, as in admission policies.
 func (w *data) GetNamespaceObject() (map[string]any, error) {
+	//guard:inner-door-namespace-namespace
 	if w.namespace == nil || w.request.Namespace == "" || w.resource.isNamespaces() {
 		return nil, nil
 	}

@@ -69,6 +69,7 @@ func Address(text string) (string, error) {
 	if err != nil || address.Scheme != "https" || address.User != nil || strings.Trim(address.Path, "/") != "" || address.RawQuery != "" || address.ForceQuery || address.Fragment != "" {
 		return "", errAddress
 	}
+	//guard:kube-apiservers-ways-write-one-address
 	host, port := strings.TrimSuffix(strings.ToLower(address.Hostname()), "."), address.Port()
 	if host == "" || strings.HasSuffix(address.Host, ":") {
 		return "", errAddress

@@ -107,8 +107,8 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// TestMistakes checks the messages and exit codes of mistakes in the command line.
-func TestMistakes(t *testing.T) {
+// TestKubectlMistakes checks the messages and exit codes of mistakes in the command line.
+func TestKubectlMistakes(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		args []string

@@ -51,6 +51,7 @@ func auditOf(p *content) *policyv1alpha1.PolicyAuditStatus {
 	switch stored := p.status.Audit; {
 	case p.spec.Enforcement != policyv1alpha1.PolicyEnforcementAudit:
 		return nil
+	//guard:policy-counts-another-generation
 	case stored == nil || stored.ObservedGeneration != p.meta.Generation:
 		return &policyv1alpha1.PolicyAuditStatus{ObservedGeneration: p.meta.Generation}
 	default:
@@ -63,6 +64,7 @@ func auditOf(p *content) *policyv1alpha1.PolicyAuditStatus {
 // own counts to those that are stored. A write from an old version of the object conflicts, so that no count of another replica
 // is lost.
 func (c *Controller) addCounts(key engine.Key, r result, status *policyv1alpha1.AuthorizationPolicyStatus) engine.AuditDelta {
+	//guard:policy-pace-counts
 	if r.counts == nil || status.Audit == nil || c.auditPace.Wait(key) > 0 {
 		return engine.AuditDelta{}
 	}

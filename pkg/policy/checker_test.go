@@ -112,8 +112,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestChecksForOthers has specifications of a namespace.
-func TestChecksForOthers(t *testing.T) {
+// TestPolicyChecksForOthers has specifications of a namespace.
+func TestPolicyChecksForOthers(t *testing.T) {
 	t.Parallel()
 	checker := newChecker(t)
 	const others, own = `authorizer.serviceAccount("kube-system", "x").path("/").check("get").allowed()`, `authorizer.serviceAccount("n", "x").path("/").check("get").allowed()`

@@ -215,6 +215,7 @@ func (c *Controller) compile(ctx context.Context, key engine.Key, p *content) (c
 		next.failure = err
 		hasGood := known && before.uid == p.meta.UID && (before.failure == nil || before.lastGood)
 		compiled = engine.Broken(key, p.spec, err)
+		//guard:policy-last-good-compilation-audit
 		if last := c.builder.Get(key); last != nil && hasGood && (last.AuditCounts() == nil) == (compiled.AuditCounts() == nil) {
 			compiled, next.lastGood = last, true
 		}

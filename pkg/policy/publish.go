@@ -62,6 +62,7 @@ func (c *Controller) publishStep(ctx context.Context) (more bool) {
 			changes[w.key] = compiled
 		}
 		if !isFree {
+			//guard:publish-compiling-costs
 			left -= costOfAny + int(cost) //nolint:gosec // the budget of a policy bounds it
 		}
 		delete(c.pending, w.key)

@@ -83,8 +83,10 @@ func (c *Controller) writeStatus(ctx context.Context, key engine.Key) error {
 	}
 	isPlaced := !apiequality.Semantic.DeepEqual(status, p.status) && differsByPlaces(p, status)
 	switch wait := c.pace.Wait(key); {
+	//guard:status-before-anything-known
 	case isPlaced && !c.config.Server.AreKnown():
 		status, isPlaced = p.status.DeepCopy(), false // Recheck follows
+	//guard:status-replicas-do-not-agree
 	case isPlaced && wait > 0:
 		c.EnqueueAfter(key, wait)
 		status, isPlaced = p.status.DeepCopy(), false
@@ -94,6 +96,7 @@ func (c *Controller) writeStatus(ctx context.Context, key engine.Key) error {
 		return incomplete
 	}
 	if err := c.updateStatus(ctx, key, p, status); err != nil {
+		//guard:policy-counts-not-written
 		r.counts.Return(counted)
 		return err
 	}

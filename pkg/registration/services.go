@@ -57,6 +57,7 @@ func (s *Services) Run(ctx context.Context, areNeeded func() bool) {
 // IsLocal reports whether kube-apiserver is known to serve a version itself.
 func (s *Services) IsLocal(version schema.GroupVersion) bool {
 	service := s.current()[version]
+	//guard:registration-versions-other-servers
 	return service != nil && service.Spec.Service == nil
 }
 
@@ -128,10 +129,13 @@ func (s *Services) Serving(version schema.GroupVersion, by *Service) Serving {
 	switch service := current[version]; {
 	case service == nil:
 		return ServingMissing
+	//guard:registration-kube-apiserver-manages
 	case service.Spec.Service == nil, service.isAutomanaged():
 		return ServingKubeAPIServer
+	//guard:registration-service-another
 	case !service.Spec.Service.is(by):
 		return ServingAnotherService
+	//guard:registration-servers-not-available
 	case !service.isAvailable():
 		return ServingUnavailable
 	}
@@ -149,6 +153,7 @@ func (s *Services) IsKnown() bool {
 func (s *Services) current() map[schema.GroupVersion]*apiService {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
+	//guard:registration-old-lists-versions
 	if s.now().Sub(s.at) > maxServicesAge {
 		return nil
 	}
@@ -171,6 +176,7 @@ func (s *Services) Look(ctx context.Context) error {
 		return fmt.Errorf("list of APIServices: %w", err)
 	}
 	list := &apiServiceList{}
+	//guard:registration-lists-none
 	if err := json.Unmarshal(raw, list); err != nil || list.Kind != "APIServiceList" {
 		return fmt.Errorf("list of APIServices: %w", errUnreadable)
 	}

@@ -156,6 +156,7 @@ func (w *Watcher) Result(version schema.GroupVersion) Result {
 	switch {
 	case !ok:
 		return Result{State: Unknown, Message: "kube-apiserver has not answered yet"}
+	//guard:registration-old-results
 	case w.now().Sub(last.at) > maxAge:
 		return Result{State: Unknown, Message: "kube-apiserver has not answered since " + last.at.UTC().Format(time.RFC3339) + "; then: " + last.Message}
 	}
@@ -190,6 +191,7 @@ func (w *Watcher) Look(ctx context.Context) error {
 		}
 		services[version] = service
 	}
+	//guard:registration-outvoted
 	isDoubtful := w.isOutvoted(services)
 	for _, version := range w.versions {
 		service, ok := services[version]
@@ -321,12 +323,16 @@ func (s *apiService) result(in schema.GroupVersion, reference *apiService) Resul
 	switch {
 	case s == nil:
 		return Result{Missing, "there is no APIService"}
+	//guard:registration-apiservice-kube-apiserver
 	case s.Spec.Service == nil:
 		return Result{KubeAPIServer, "the APIService belongs to kube-apiserver"}
+	//guard:registration-apiservice-kube-apiserver-restores
 	case s.isAutomanaged():
 		return Result{KubeAPIServer, "the APIService belongs to kube-apiserver, which restores it when it restarts: remove it from your manifests"}
+	//guard:registration-no-service-compare
 	case reference == nil || reference.Spec.Service == nil:
 		return Result{Unknown, fmt.Sprintf("the APIService of %s, which names the Service of Proviso, is missing", in)}
+	//guard:registration-another-server
 	case !s.Spec.Service.is(reference.Spec.Service):
 		return Result{AnotherServer, fmt.Sprintf("the APIService has the Service %s/%s, which is not the one of Proviso", s.Spec.Service.Namespace, s.Spec.Service.Name)}
 	}

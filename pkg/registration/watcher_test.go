@@ -179,8 +179,8 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// TestChanges checks that a look replaces the results of an earlier one, and that results of failing looks grow old.
-func TestChanges(t *testing.T) {
+// TestRegistrationChanges checks that a look replaces the results of an earlier one, and that results of failing looks grow old.
+func TestRegistrationChanges(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	path := apiServices + "v1alpha1." + official.Group

@@ -150,6 +150,7 @@ func (q *queue) enter(shares []*share) (*caller, error) {
 	}
 	if !c.take() {
 		for _, own := range shares {
+			//guard:slots-callers-wait
 			if own.waiting == own.maxWaiting {
 				return nil, own.key.of.bounds.Refusal
 			}
@@ -172,6 +173,7 @@ func (c *caller) take() bool {
 	}
 	c.missing = nil
 	for _, own := range c.shares {
+		//guard:slots-shares-full
 		if own.isFull() {
 			c.missing = own
 			return false
@@ -209,6 +211,7 @@ func (q *queue) giveUp(c *caller) error {
 	if c.missing == nil {
 		return nil
 	}
+	//guard:slots-callers-gave-up
 	q.leave(c)
 	q.forget(c)
 	return c.missing.key.of.bounds.Refusal

@@ -71,6 +71,7 @@ func SetDefaults_InnerDoorConfiguration(c *InnerDoorConfiguration) {
 	}
 	if c.AskOtherAuthorizers == nil {
 		areStrict := !slices.ContainsFunc(slices.Concat(k.AuthorizersBefore, k.AuthorizersAfter), func(a apiserverv1.AuthorizerConfiguration) bool {
+			//guard:configuration-webhooks-asked-default
 			return a.Type != typeNode && a.Type != typeRBAC
 		})
 		c.AskOtherAuthorizers = &areStrict

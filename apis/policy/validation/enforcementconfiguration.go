@@ -73,8 +73,10 @@ func validateEnforcedGroup(group string, path *field.Path) field.ErrorList {
 		return errs
 	}
 	switch {
+	//guard:configurations-groups-proviso
 	case group == ownDomain || strings.HasSuffix(group, "."+ownDomain):
 		return field.ErrorList{field.Forbidden(path, "Proviso serves this group and evaluates conditions on it itself")}
+	//guard:configurations-groups-kube-apiserver
 	case !strings.Contains(group, ".") && group != "*", GroupsOfKubernetes.Has(group):
 		return field.ErrorList{field.Forbidden(path, "kube-apiserver serves this group, and calls no other server for it: conditions on its resources need the inner door")}
 	}
@@ -102,9 +104,11 @@ func validateEnforcedResource(resource string, path *field.Path) field.ErrorList
 	if !hasSubresource {
 		return errs
 	}
+	//guard:configurations-connections
 	if slices.Contains(connections, subresource) {
 		return append(errs, field.Forbidden(path, "the answer to a connection cannot be taken back"))
 	}
+	//guard:configurations-finalizers
 	if subresource == finalizers {
 		return append(errs, field.Forbidden(path, "components ask for permission on it, and send no request on which the server could evaluate conditions"))
 	}

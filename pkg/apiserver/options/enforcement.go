@@ -36,6 +36,7 @@ func (o CompletedOptions) validateEnforcement() []error {
 	if o.leavesConditions() && !gates.Enabled(features.ConditionalAuthorization) {
 		return []error{errUpstreamDecisionsOff}
 	}
+	//guard:inner-door-gate
 	if o.FrontDoor.InnerDoorConfig != "" && !gates.Enabled(features.ConditionalAuthorization) {
 		return []error{errInnerDoorOff}
 	}

@@ -69,6 +69,7 @@ func (n *namespaces) listWatch(client kubernetes.Interface) *cache.ListWatch {
 			isComplete := !ptr.Deref(options.SendInitialEvents, false)
 			return watch.Filter(events, func(event watch.Event) (watch.Event, bool) {
 				isComplete = isComplete || controller.EndsInitialEvents(event)
+				//guard:namespaces-part-list
 				if isComplete && event.Type != watch.Error {
 					n.heardAt(time.Now())
 				}
@@ -85,6 +86,7 @@ func (n *namespaces) heardAt(at time.Time) {
 // cached reads a namespace from the cache alone. It returns false if the cache is not complete, not up to date, or does not have
 // the namespace.
 func (n *namespaces) cached(name string) (map[string]any, bool) {
+	//guard:namespaces-old-cache-front-door
 	if !n.informer.HasSynced() || n.freshness.Stale() != "" {
 		return nil, false
 	}
@@ -102,6 +104,7 @@ func (n *namespaces) cached(name string) (map[string]any, bool) {
 // read reads a namespace from the cache, or from kube-apiserver if the cache does not have it or is not up to date.
 func (n *namespaces) read(name string) (map[string]any, error) {
 	namespace, err := n.lister.Get(name)
+	//guard:namespaces-old-cache-admission
 	if apierrors.IsNotFound(err) || n.freshness.Stale() != "" {
 		ctx, cancel := context.WithTimeout(context.Background(), lookupTimeout)
 		defer cancel()

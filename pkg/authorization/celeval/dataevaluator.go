@@ -47,6 +47,7 @@ func (d *DataEvaluator) EvaluateCondition(ctx context.Context, c authorization.C
 	}
 	d.evaluator.Values = values
 	outcome := d.evaluator.EvaluateCondition(ctx, c)
+	//guard:conditions-others-unreadable-objects
 	if err := reader.Err(); err != nil {
 		return authorization.Failed(fmt.Errorf("%w: %w", authorization.ErrUnreadableObjects, err))
 	}

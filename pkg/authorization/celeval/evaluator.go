@@ -143,6 +143,7 @@ func WithChecks(ctx context.Context, values cel.Values, secondary *SecondaryChec
 
 func withChecks(ctx context.Context, values cel.Values, secondary *SecondaryChecks) (cel.Values, *checker) {
 	// The path and the selectors of a check are in the condition, so that nothing of it is unseen.
+	//guard:inner-door-checks-see
 	checks := &checker{ctx: authorization.WithoutUnseen(ctx), checks: secondary}
 	values = maps.Clone(values)
 	values[cel.Authorizer] = library.NewAuthorizerVal(secondary.User, checks)
@@ -167,6 +168,7 @@ func (e *Evaluator) evaluateInPart(ctx context.Context, c authorization.Conditio
 	}
 	budget.Spend(cost) // the plan is compiled from the text, too
 	if err := errBefore(ctx); err != nil {
+		//guard:partial-budget
 		return authorization.Exhausted(err)
 	}
 	plan, err := e.Partial.Prepare(c.Text, cel.ImpersonatedRequest, cel.ImpersonatedUser)
@@ -179,6 +181,7 @@ func (e *Evaluator) evaluateInPart(ctx context.Context, c authorization.Conditio
 	case residual != nil:
 		return writeDown(ctx, c, residual)
 	case outcome.Stopped():
+		//guard:partial-stopped
 		return authorization.Exhausted(outcome.Err())
 	case outcome.Err() != nil:
 		return authorization.Failed(outcome.Err())
@@ -243,6 +246,7 @@ func (c *checker) Authorize(_ context.Context, attributes authorizer.Attributes)
 	decision, reason, err := c.check(attributes)
 	if err != nil {
 		c.err = cmp.Or(c.err, err)
+		//guard:checks-error-no-denial
 		cel.Fail(err)
 	}
 	return decision, reason, nil
@@ -250,6 +254,7 @@ func (c *checker) Authorize(_ context.Context, attributes authorizer.Attributes)
 
 // check makes one check, in the context of the evaluation.
 func (c *checker) check(attributes authorizer.Attributes) (authorizer.Decision, string, error) {
+	//guard:checks-permission
 	if err := c.checks.permitted(c.ctx); err != nil {
 		return authorizer.DecisionDeny, "", err
 	}

@@ -78,6 +78,8 @@ func (c *AuditCounts) count(r authorization.AuditResult, effect authorization.Ef
 func (p *Policy) AuditCounts() *AuditCounts { return p.audit }
 
 // isAudit reports whether a specification has the enforcement Audit. Every other value enforces.
+//
+//guard:engine-enforces
 func isAudit(spec *policyv1alpha1.AuthorizationPolicySpec) bool {
 	return spec.Enforcement == policyv1alpha1.PolicyEnforcementAudit
 }

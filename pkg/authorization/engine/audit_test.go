@@ -227,9 +227,9 @@ func TestEnforcementChanges(t *testing.T) {
 	}
 }
 
-// TestAuditDecidesNothing makes random policies, and adds random policies with the enforcement Audit: every decision, and what its
+// TestEngineAuditDecidesNothing makes random policies, and adds random policies with the enforcement Audit: every decision, and what its
 // conditions are and say, is the one without them.
-func TestAuditDecidesNothing(t *testing.T) {
+func TestEngineAuditDecidesNothing(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(17, 4))
 	conditions := []string{"", isAlice, isBob, fails, onObject, `operation == "CREATE" || object.a > 1`, `namespaceObject.metadata.name == "n"`, `request.name == "p" && object.a == 1`,

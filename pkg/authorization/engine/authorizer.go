@@ -156,6 +156,7 @@ func (e *evaluation) restrict(found []matching) authorization.Decision {
 			return authorization.Deny(m.policy.reason, nil)
 		}
 	}
+	//guard:engine-deny-policy-condition-fails
 	for _, m := range found {
 		switch outcome := e.outcomeOf(m.policy); {
 		case outcome.IsTrue():
@@ -184,6 +185,7 @@ func (m matching) isConditional() bool {
 	switch {
 	case m.policy.failure != nil || m.match == matchOutsideVersions:
 		return false
+	//guard:engine-allow-policy-some-versions
 	case m.match == matchSomeVersions && m.policy.conditionEffect() == authorization.EffectAllow:
 		return true
 	}
@@ -237,6 +239,7 @@ func (e *evaluation) holdBack(found []matching) (conditions []authorization.Cond
 		}
 		switch outcome := e.outcomeOf(m.policy); {
 		case outcome.IsFalse():
+		//guard:engine-noopinion-not-seen-admission
 		case outcome.IsResidual() && e.isUnseen(m.policy):
 			return nil, decide(m.policy, nil)
 		case outcome.IsResidual():
@@ -261,6 +264,7 @@ func (e *evaluation) allow(found []matching) (conditions []authorization.Conditi
 		if m.policy.conditionEffect() != authorization.EffectAllow {
 			continue
 		}
+		//guard:engine-grants-not-seen-admission
 		if e.isUnseen(m.policy) {
 			e.unseen.Add(m.policy.id, m.policy.description)
 			continue

@@ -55,6 +55,7 @@ func (e *evaluation) evaluate(p *Policy) outcome {
 	switch {
 	case plan == nil:
 		return outcome{Result: partial.Failed(errNoPlan)}
+	//guard:engine-conditions-names-not-known
 	case p.condition.dependsOnName(e.request.Attributes):
 		return outcome{Result: partial.Failed(errAnyName)}
 	}
@@ -91,6 +92,7 @@ func (e *evaluation) condition(p *Policy, o outcome) authorization.Condition {
 	}
 	if o.wildcards {
 		// The condition is folded. If it is evaluated all the same, it must not allow anything.
+		//guard:engine-no-residual-condition-allows-before-known
 		c.Text = strconv.FormatBool(c.Effect != authorization.EffectAllow)
 		return c
 	}
@@ -138,6 +140,7 @@ func (q *request) evaluateFunc(p *Policy) func(context.Context, authorizer.Condi
 			secondary = &celeval.SecondaryChecks{Authorizer: q.decider.Checks, User: data.GetUserInfo(), Resource: data}
 		}
 		result := celeval.EvaluateProgram(ctx, program, values, secondary)
+		//guard:engine-unreadable-objects
 		if err := reader.Err(); err != nil {
 			return authorization.Failed(fmt.Errorf("%w: %w", authorization.ErrUnreadableObjects, err))
 		}

@@ -38,10 +38,12 @@ var selectable = []string{"list", "watch", "deletecollection"}
 // none is found. The condition is evaluated again with that selector, within the budget of explanations. The selector has what the
 // request selects already, so that the hint shows nothing but a permission of the user.
 func (e *evaluation) hint(p *Policy) string {
+	//guard:engine-selectors-requests-have-none
 	if e.wildcards || p.condition == nil || p.conditionEffect() != authorization.EffectAllow || !e.request.IsResourceRequest() ||
 		!slices.Contains(selectable, e.request.GetVerb()) || !p.condition.readsSelector() {
 		return ""
 	}
+	//guard:engine-hints-lists-many-values
 	if e.hints++; e.hints > maxReportedPolicies || hasManyValues(e.request.Attributes) {
 		return ""
 	}
@@ -49,6 +51,7 @@ func (e *evaluation) hint(p *Policy) string {
 	e.budgets.SpendToExplain(cost)
 	for _, choice := range choices(wanted) {
 		with, ok := withRequirements(e.request.Attributes, choice)
+		//guard:engine-selectors-not-tried
 		if ok && e.allowsWith(p, with) {
 			return with.text()
 		}
@@ -100,6 +103,7 @@ func choices(wanted [][]partial.Wanted) [][]partial.Wanted {
 // allowsWith reports whether the policy allows another request of the same user unconditionally.
 func (e *evaluation) allowsWith(p *Policy, with *selectingRequest) bool {
 	limit := e.budgets.LeftToExplain()
+	//guard:engine-selectors-rules-do-not-match
 	if limit == 0 || p.matches(with) != fullMatch {
 		return false
 	}
@@ -108,7 +112,9 @@ func (e *evaluation) allowsWith(p *Policy, with *selectingRequest) bool {
 		return false
 	}
 	result := plan.EvalWithin(e.ctx, values, limit)
+	//guard:engine-budget-selectors
 	e.budgets.SpendToExplain(result.Cost())
+	//guard:engine-selectors-conditions-may-hold
 	return result.IsTrue()
 }
 
@@ -143,6 +149,7 @@ var labelOperators = map[string]selection.Operator{
 func withRequirements(a authorizer.Attributes, wanted []partial.Wanted) (with *selectingRequest, ok bool) {
 	byLabels, err := a.GetLabelSelector()
 	byFields, fieldsErr := a.GetFieldSelector()
+	//guard:engine-hints-lists-long-selectors
 	if err != nil || fieldsErr != nil || len(byLabels)+len(byFields) > maxHintRequirements {
 		return nil, false
 	}
@@ -169,21 +176,25 @@ func withRequirements(a authorizer.Attributes, wanted []partial.Wanted) (with *s
 // part of them.
 func servedWith(a authorizer.Attributes, byLabels labels.Requirements, byFields fields.Requirements) (*selectingRequest, bool) {
 	if slices.ContainsFunc(byLabels, func(r labels.Requirement) bool {
+		//guard:engine-selectors-not-sent
 		return r.Operator() == selection.GreaterThan || r.Operator() == selection.LessThan
 	}) {
 		return nil, false
 	}
 	s := &selectingRequest{Attributes: a, byLabels: labels.NewSelector().Add(byLabels...).String(), byFields: fieldText(byFields)}
+	//guard:engine-selectors-cannot-shown
 	if len(s.text()) > maxHintBytes || !isShownAsIs(s.byFields) {
 		return nil, false
 	}
 	selector, fieldsErr := fields.ParseSelector(s.byFields)
 	var err error
+	//guard:engine-selectors-conditions-have-them
 	if s.labels, err = labels.ParseToRequirements(s.byLabels); err != nil || fieldsErr != nil {
 		return nil, false
 	}
 	s.fields = selector.Requirements()
 	// A server takes the name of a list or watch from the field selector, see request.RequestInfoFactory.
+	//guard:engine-names-deletecollections
 	if name, ok := selector.RequiresExactMatch(metav1.ObjectNameField); ok && a.GetVerb() != "deletecollection" && len(content.IsPathSegmentName(name)) == 0 {
 		s.name = name
 	}

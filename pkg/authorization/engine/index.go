@@ -259,6 +259,7 @@ func (b *bucket) find(a authorizer.Attributes, found []matching) []matching {
 		return appendMatching(b.policies, a, found)
 	}
 	for _, namespace := range distinct("", a.GetNamespace()) {
+		//guard:engine-policies-found-their-namespace
 		found = appendMatching(b.byRequest[requestKey{namespace: namespace}], a, found)
 	}
 	if !a.IsResourceRequest() {

@@ -31,15 +31,18 @@ func (q *request) knownInNamespace(ctx context.Context) cel.Values {
 	if q.asked {
 		return q.inNamespace
 	}
+	//guard:engine-namespace-looked-up-once
 	q.asked = true
 	namespaces, _ := ctx.Value(namespacesKey{}).(Namespaces)
 	if namespaces == nil {
 		return nil
 	}
+	//guard:engine-request-without-namespace
 	if q.GetNamespace() == "" {
 		q.inNamespace = q.known()
 		return q.inNamespace
 	}
+	//guard:engine-namespace-not-cache
 	if namespace, ok := namespaces(q.GetNamespace()); ok {
 		q.inNamespace = maps.Clone(q.known())
 		q.inNamespace[cel.NamespaceObject] = cel.Known(cel.NamespaceData(namespace))

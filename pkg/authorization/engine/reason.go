@@ -71,8 +71,10 @@ func (e *evaluation) falsePart(p *Policy) (part *partial.Part, related bool) {
 		return nil, true
 	}
 	notTrue, cost := p.condition.expression.NotTrue(e.ctx, values, limit, selects)
+	//guard:engine-budget-explanations
 	e.budgets.SpendToExplain(cost)
 	if len(notTrue) == 1 {
+		//guard:engine-policies-select-others
 		return notTrue[0], !selects(notTrue[0])
 	}
 	var failing []*partial.Part
@@ -85,6 +87,7 @@ func (e *evaluation) falsePart(p *Policy) (part *partial.Part, related bool) {
 	case len(failing) == 0:
 		return nil, true
 	case !slices.ContainsFunc(failing, func(p *partial.Part) bool { return !selects(p) }):
+		//guard:engine-policies-select-others-fails
 		return nil, false
 	case len(failing) == 1:
 		return failing[0], true
@@ -130,6 +133,7 @@ func describe(p *partial.Part, text string) string {
 		return ""
 	case text != "":
 		return "failed part: " + text
+	//guard:engine-text-part-reads-request
 	case !p.Reads(cel.Request):
 		return "failed part: " + p.Text
 	}

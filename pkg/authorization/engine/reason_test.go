@@ -14,10 +14,10 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel"
 )
 
-// TestReasons looks at why nothing is allowed, where conditions do not hold whatever the data
+// TestEngineReasons looks at why nothing is allowed, where conditions do not hold whatever the data
 // is: the policies that might have allowed the request are named, but not too many, and no policies whose conditions only select
 // other requests. Texts of conditions on the request are not shown, because their values may not be meant for the user.
-func TestReasons(t *testing.T) {
+func TestEngineReasons(t *testing.T) {
 	t.Parallel()
 	many := map[string]spec{}
 	for i := range 20 {

@@ -26,9 +26,9 @@ func reviewsIn(group, version string) authorizer.AttributesRecord {
 	return a
 }
 
-// TestReviewGroups checks that a policy that restricts reviews in one of their two groups restricts them in both, and that
+// TestEngineReviewGroups checks that a policy that restricts reviews in one of their two groups restricts them in both, and that
 // an Allow policy grants only what it names.
-func TestReviewGroups(t *testing.T) {
+func TestEngineReviewGroups(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name             string

@@ -64,6 +64,7 @@ func rulesOf(spec *policyv1alpha1.AuthorizationPolicySpec) []rule {
 	for i := range spec.Rules {
 		r := newRule(&spec.Rules[i], spec.Effect)
 		rules = append(rules, r)
+		//guard:engine-restrictions-reviews-other-group
 		if !r.grants {
 			rules = append(rules, r.inOtherGroup()...)
 		}
@@ -116,12 +117,14 @@ func (r *rule) matches(a authorizer.Attributes) match {
 	if !holds(r.apiGroups, a.GetAPIGroup()) || !r.matchesResource(a.GetResource(), a.GetSubresource()) {
 		return noMatch
 	}
+	//guard:engine-restrictions-names-not-known
 	if len(r.resourceNames) > 0 && !contains(r.resourceNames, a.GetName()) && (r.grants || !isForAnyName(a)) {
 		return noMatch
 	}
 	switch allVersions := a.GetAPIVersion() == all || a.GetAPIVersion() == ""; {
 	case r.servedVersion != "" && allVersions:
 		return matchSomeVersions
+	//guard:engine-reviews-kube-apiserver
 	case r.servedVersion != "" && a.GetAPIVersion() != r.servedVersion:
 		return noMatch
 	case len(r.apiVersions) == 0 || holds(r.apiVersions, a.GetAPIVersion()):

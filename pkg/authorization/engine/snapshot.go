@@ -80,6 +80,7 @@ func (b *Builder) Apply(changes map[Key]*Policy) *Snapshot {
 }
 
 func ifRestricting(p *Policy) *Policy {
+	//guard:engine-restrictions-audit
 	if p == nil || p.audit != nil || !p.restricts() {
 		return nil
 	}
@@ -87,6 +88,7 @@ func ifRestricting(p *Policy) *Policy {
 }
 
 func ifGranting(p *Policy) *Policy {
+	//guard:engine-grants-audit
 	if p == nil || p.audit != nil || p.restricts() || p.grantsNothing() {
 		return nil
 	}

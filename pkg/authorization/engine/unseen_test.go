@@ -16,8 +16,8 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 )
 
-// TestUnseen decides requests that are decided again where their selectors are not seen.
-func TestUnseen(t *testing.T) {
+// TestEngineUnseen decides requests that are decided again where their selectors are not seen.
+func TestEngineUnseen(t *testing.T) {
 	t.Parallel()
 	const onObject, onBoth = `object.a == 1`, `request.labelSelector.requirements.exists(r, r.key == "a") && object.a == 1`
 	throughVariable := spec{Effect: allow, Condition: `variables.s > 0`, Variables: []policyv1alpha1.Variable{{Name: "s", Expression: "request.labelSelector.requirements.size()"}}}

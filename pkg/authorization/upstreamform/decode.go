@@ -66,6 +66,7 @@ func (d *Decision) set(name string, depth int) (set authorizationapi.SubjectAcce
 	case TypeAllow:
 		set.Allowed = true
 	case TypeDeny:
+		//guard:upstreams-form-deny-chain
 		set.Denied = true
 	case TypeConditionsMap:
 		set.Conditions = d.ConditionsMap.conditions()
@@ -73,6 +74,7 @@ func (d *Decision) set(name string, depth int) (set authorizationapi.SubjectAcce
 			return set, errEmpty
 		}
 	case TypeUnion:
+		//guard:upstreams-form-nesting
 		if depth == 0 {
 			return set, fmt.Errorf("chains are nested more than %d levels deep", authorizationapi.MaxConditionSetDepth)
 		}
@@ -101,6 +103,7 @@ func (d *Decision) hasOneMember() error {
 			given++
 		}
 	}
+	//guard:upstreams-form-two-members
 	if given != 1 || !members[d.Type] {
 		return fmt.Errorf("a decision of type %.*q must have the member of its type and no other", maxTypeBytes, d.Type)
 	}
@@ -109,6 +112,7 @@ func (d *Decision) hasOneMember() error {
 
 func (m *ConditionsMap) conditions() []authorizationapi.SubjectAccessReviewCondition {
 	var conditions []authorizationapi.SubjectAccessReviewCondition
+	//guard:upstreams-form-conditions-without-opinion
 	for _, of := range []struct {
 		effect authorizationapi.ConditionEffect
 		list   []Condition

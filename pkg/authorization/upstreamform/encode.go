@@ -22,6 +22,7 @@ var HandledDecisionTypes = []string{TypeAllow, TypeDeny, TypeNoOpinion, TypeCond
 // Handles reports whether a client can handle conditional decisions of Proviso, which are chains of condition sets. A client
 // without options handles unconditional decisions only.
 func Handles(handledDecisionTypes []string) bool {
+	//guard:upstreams-form-clients-without-chains
 	return slices.Contains(handledDecisionTypes, TypeConditionsMap) && slices.Contains(handledDecisionTypes, TypeUnion)
 }
 
@@ -43,11 +44,13 @@ const failureMember = "failure-mode"
 // conditions that the client may not be able to evaluate.
 func EncodeSets(sets []authorizationapi.SubjectAccessReviewConditionSet) *Decision {
 	members, fails := membersUntil(sets, mayFailToDeny)
+	//guard:upstreams-form-failure-modes
 	if !fails {
 		return &Decision{Type: TypeUnion, Union: members}
 	}
 	deny := Decision{Type: TypeDeny, Deny: &Unconditional{Reason: "conditions before it may fail, and the form has no failure mode"}}
 	named := func(m Member) bool { return m.AuthorizerName == failureMember }
+	//guard:upstreams-form-room-deny-failure
 	if slices.ContainsFunc(members, named) || length(members) >= authorizationapi.MaxConditionSets {
 		members[len(members)-1].Decision = deny // there is no place behind it
 	} else {
@@ -61,11 +64,13 @@ func EncodeSets(sets []authorizationapi.SubjectAccessReviewConditionSet) *Decisi
 func mayFailToDeny(set *authorizationapi.SubjectAccessReviewConditionSet) bool {
 	foreign := func(c authorizationapi.SubjectAccessReviewCondition) bool {
 		known := c.Type == authorization.ConditionTypeCEL || c.Type == ConditionTypeCEL || c.Type == authorization.ConditionTypeCELBound
+		//guard:upstreams-form-opaque-conditions-hold-back
 		return !known && c.Effect != authorizationapi.ConditionEffectDeny
 	}
 	allows := func(c authorizationapi.SubjectAccessReviewCondition) bool {
 		return c.Effect == authorizationapi.ConditionEffectAllow
 	}
+	//guard:upstreams-form-sets-without-failure-mode
 	return set.FailureMode != authorizationapi.FailureModeNoOpinion && slices.ContainsFunc(set.Conditions, foreign) && slices.ContainsFunc(set.Conditions, allows)
 }
 
@@ -140,6 +145,7 @@ func decisionOf(set *authorizationapi.SubjectAccessReviewConditionSet) Decision 
 	switch {
 	case set.Allowed:
 		return Decision{Type: TypeAllow, Allow: &Unconditional{}}
+	//guard:upstreams-form-chain-ends-deny
 	case set.Denied:
 		return Decision{Type: TypeDeny, Deny: &Unconditional{}}
 	case len(set.Conditions) > 0:

@@ -38,9 +38,11 @@ func ReadDecision(raw *runtime.RawExtension) (*Decision, error) {
 	err := errNoDecision
 	switch {
 	case raw == nil || len(raw.Raw) == 0 || string(raw.Raw) == "null":
+	//guard:upstreams-form-long-decisions
 	case len(raw.Raw) > MaxDecisionBytes:
 		err = errLong
 	default:
+		//guard:upstreams-form-fields-not-known
 		err = strictly(raw.Raw, d, kjson.DisallowDuplicateFields, kjson.DisallowUnknownFields)
 	}
 	if err != nil {
@@ -64,6 +66,7 @@ func ReadUnconditional(raw *runtime.RawExtension) (authorization.Decision, error
 	if err != nil {
 		return authorization.Decision{}, err
 	}
+	//guard:upstreams-form-two-members-answer
 	if err := d.hasOneMember(); err != nil {
 		return authorization.Decision{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
@@ -97,8 +100,10 @@ func ReadAdmissionRequest(raw *runtime.RawExtension) (*admissionv1.AdmissionRequ
 	switch {
 	case err != nil:
 		return nil, errors.New("the admissionRequest is not valid JSON of its kind")
+	//guard:upstreams-form-request-twice
 	case len(duplicates) > 0:
 		return nil, fmt.Errorf("the admissionRequest: %w", errDuplicate)
+	//guard:upstreams-form-no-uid
 	case request.UID == "":
 		return nil, errNoRequest
 	}
@@ -111,9 +116,11 @@ var ErrOtherVersion = errors.New("the admissionRequest has its objects in anothe
 // Data returns the data of an AdmissionRequest in the form of KEP-5681. The conditions were written for the request that was authorized:
 // the error is ErrOtherVersion if its objects have been converted.
 func Data(request *admissionv1.AdmissionRequest) (*authorizationapi.AuthorizationConditionsRequest, error) {
+	//guard:upstreams-form-another-kind
 	if request.RequestKind != nil && *request.RequestKind != request.Kind || request.RequestResource != nil && *request.RequestResource != request.Resource {
 		return nil, ErrOtherVersion
 	}
+	//guard:upstreams-form-another-subresource
 	if (request.RequestResource != nil || request.RequestSubResource != "") && request.RequestSubResource != request.SubResource {
 		return nil, ErrOtherVersion
 	}

@@ -112,8 +112,8 @@ func TestHandles(t *testing.T) {
 	}
 }
 
-// TestDecode reads decisions, also those that break the form.
-func TestDecode(t *testing.T) {
+// TestUpstreamFormDecode reads decisions, also those that break the form.
+func TestUpstreamFormDecode(t *testing.T) {
 	t.Parallel()
 	condition := func(id string) string {
 		return `{"id":"` + id + `","type":"authorizer.kubernetes.io/cel","condition":"true"}`

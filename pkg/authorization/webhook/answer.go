@@ -120,6 +120,7 @@ func (s *reviewStatus) decision(name string, asked, relaxed bool) (authorization
 		return authorization.Decision{}, errUnasked
 	case moreThanOne(status.Allowed, status.Denied, status.ConditionsChain != nil, status.ConditionSetChain != nil, status.ConditionalDecision != nil):
 		return authorization.Decision{}, errContradictory
+	//guard:webhook-decision-beside-form-kep
 	case status.ConditionalDecision != nil && (status.Reason != "" || status.EvaluationError != ""):
 		return authorization.Decision{}, errContradictory
 	case conditional:
@@ -286,8 +287,10 @@ func upstreamEvaluationFrom(raw []byte, apiVersion string, uid types.UID) (autho
 	switch {
 	case response == nil:
 		return authorization.Decision{}, fmt.Errorf("%w: it has no response", errMalformed)
+	//guard:webhook-another-uid
 	case response.UID != uid:
 		return authorization.Decision{}, fmt.Errorf("%w: its uid is not the uid of the request", errMalformed)
+	//guard:webhook-evaluation-two-forms
 	case response.Allowed || response.Denied || response.Reason != "" || response.EvaluationError != "" || response.hasConditions():
 		return authorization.Decision{}, errContradictory
 	}

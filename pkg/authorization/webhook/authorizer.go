@@ -120,6 +120,7 @@ func (a *Authorizer) Authorize(ctx context.Context, attributes authorizer.Attrib
 		if !errors.Is(ctx.Err(), context.Canceled) && !errors.Is(err, ErrBusy) { // a flood would fill the log
 			klog.FromContext(ctx).Error(err, "Asking kube-apiserver for authorization failed")
 		}
+		//guard:webhook-errors-kube-apiserver
 		return authorizer.DecisionDeny, "", fmt.Errorf("asking kube-apiserver for authorization: %w", shown(err))
 	}
 	result, err := answerOf(status)
@@ -154,6 +155,7 @@ var errContradiction = errors.New("the answer of kube-apiserver is both allowed 
 func answerOf(status *authorizationv1.SubjectAccessReviewStatus) (answer, error) {
 	result := answer{decision: authorizer.DecisionNoOpinion, reason: status.Reason}
 	switch {
+	//guard:webhook-contradictions
 	case status.Allowed && status.Denied:
 		return answer{}, errContradiction
 	case status.Denied:

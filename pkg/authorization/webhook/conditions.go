@@ -67,6 +67,7 @@ func (a *answered) EvaluateImpersonation(ctx context.Context, decision authorize
 }
 
 func (w *Webhook) evaluateImpersonation(ctx context.Context, in form, decision authorizer.ConditionsAwareDecision, requester user.Info, data *authorizationapi.ImpersonationData) (authorizer.Decision, string, error) {
+	//guard:webhook-impersonation-without-gate
 	if !w.relaxed || w.conditions == nil || in != formKEP {
 		return authorizer.DecisionDeny, "", authorizer.ErrorConditionEvaluationNotSupported
 	}
@@ -92,6 +93,7 @@ func (w *Webhook) evaluateIn(ctx context.Context, in form, decision authorizer.C
 	result, err := w.evaluate(ctx, in, authorization.FromUpstream(w.name, decision), data)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Authorization webhook failed to evaluate conditions", "name", w.name)
+		//guard:webhook-errors-evaluations
 		return authorizer.DecisionDeny, "", fmt.Errorf("webhook %q: %w", w.name, shown(err))
 	}
 	return result.Concrete()

@@ -76,6 +76,7 @@ func (t *twice) take(ctx context.Context, attributes authorizer.Attributes) (dec
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	decision, ok = k.answers[key]
+	//guard:denials-first-answer-before
 	delete(k.answers, key)
 	return decision, ok
 }
@@ -91,10 +92,12 @@ func (d denials) Decide(ctx context.Context, attributes authorizer.Attributes) a
 	switch {
 	case decision.IsDeny():
 		return decision
+	//guard:denials-first-conditions
 	case !decision.IsUnconditional():
 		return authorization.Deny("", errTwicePlaced)
 	}
 	d.keep(ctx, attributes, decision)
+	//guard:denials-first-allow-first-place
 	return authorization.NoOpinion("", nil) // the last place gives the reason
 }
 

@@ -80,6 +80,7 @@ func (e *endpoint) post(ctx context.Context, in form, review []byte, read func(a
 		return fmt.Errorf("%w: %w", errNotCalled, err)
 	}
 	err := utilwebhook.WithExponentialBackoff(ctx, e.backoff, func() error {
+		//guard:webhooks-bounds-calls
 		release, err := AcquireCall(ctx, e.name)
 		if err != nil {
 			return err

@@ -104,8 +104,10 @@ func (l *loader) checkForms(configuration *configapi.AuthorizationConfiguration)
 		w, at := configuration.Authorizers[i].Webhook, field.NewPath("authorizers").Index(i).Child("webhook")
 		switch {
 		case w == nil:
+		//guard:webhook-upstreams-names-without-gate
 		case !l.config.Upstream && w.ConditionsReview != nil:
 			errs = append(errs, field.Forbidden(at.Child("conditionsReview"), "needs the feature gate UpstreamConditionalDecisions"))
+		//guard:webhook-conditions-v1-without-gate
 		case !l.config.Upstream && w.ConditionsEndpointKubeConfigContext != "" && w.SubjectAccessReviewVersion == versionV1:
 			errs = append(errs, field.Forbidden(at.Child("conditionsEndpointKubeConfigContext"), "needs subjectAccessReviewVersion v1alpha1, or the feature gate UpstreamConditionalDecisions"))
 		case l.config.Upstream && w.ConditionsEndpointKubeConfigContext != "":
@@ -257,6 +259,7 @@ func hostPort(server string) string {
 	if port == "" {
 		port = "443"
 	}
+	//guard:webhook-kube-apiserver-other-letters
 	return net.JoinHostPort(strings.ToLower(strings.TrimSuffix(parsed.Hostname(), ".")), port)
 }
 

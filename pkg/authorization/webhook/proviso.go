@@ -67,6 +67,7 @@ func ForProviso(config *rest.Config, with ...func(*ChainConfig)) (*authorization
 		change(&chain)
 	}
 	// A chain whose webhooks are others would not ask Proviso.
+	//guard:webhook-chain-without-proviso
 	if chain.Webhooks != source || chain.KubeAPIServer != kubeAPIServer {
 		return nil, errors.New("authorization by Proviso: KubeAPIServer and Webhooks must not be replaced: use NewChain")
 	}
@@ -84,10 +85,12 @@ func newProvisoSource(config *rest.Config) (*Source, error) {
 	if config == nil {
 		return nil, errNoConfig
 	}
+	//guard:webhook-proviso-without-verification
 	if server, err := url.Parse(config.Host); err != nil || server.Scheme != "https" || server.Host == "" || config.Insecure {
 		return nil, errNotSecureHost
 	}
 	RegisterMetrics()
+	//guard:webhook-reviews-kube-apiserver
 	w := &Webhook{
 		name: provisoName, group: ownGroup, version: versionV1alpha1, form: formKEP,
 		answers: &answers{decisions: newMemory(realClock{}), authorized: provisoTTL, unauthorized: provisoTTL},

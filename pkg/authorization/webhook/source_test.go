@@ -213,8 +213,8 @@ func TestFreshConditions(t *testing.T) {
 	}
 }
 
-// TestBounds bounds the work of webhooks: each question needs a turn to prepare it, only a call needs another one, and without one of them the webhook denies.
-func TestBounds(t *testing.T) {
+// TestWebhookBounds bounds the work of webhooks: each question needs a turn to prepare it, only a call needs another one, and without one of them the webhook denies.
+func TestWebhookBounds(t *testing.T) {
 	t.Parallel()
 	open := entry{"failurePolicy": "NoOpinion"}
 	for _, tc := range []struct {

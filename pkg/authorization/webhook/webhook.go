@@ -105,6 +105,7 @@ func (w *Webhook) decide(ctx context.Context, attributes authorizer.Attributes, 
 // prepare returns what the webhook is asked about a request. It returns false if the request does not match. That takes time if the request has long selectors, and calls
 // no server.
 func (w *Webhook) prepare(ctx context.Context, attributes authorizer.Attributes, mode authorization.Mode) (asks question, matches bool, err error) {
+	//guard:webhooks-bounds-preparation
 	release, err := AcquirePreparation(ctx)
 	if err != nil {
 		return asks, false, err
@@ -191,6 +192,7 @@ func (w *Webhook) ask(ctx context.Context, review []byte, asked form) (decision 
 // authored returns a decision whose conditions are sent back in the form of the answer. Conditions that a client has sent to
 // this server for evaluation have lost that form, and are sent back in the form in which this server asks.
 func (w *Webhook) authored(decision authorization.Decision, in form) authorization.Decision {
+	//guard:webhook-form-answer
 	if !w.relaxed || decision.IsUnconditional() {
 		return decision
 	}
@@ -216,7 +218,9 @@ func (w *Webhook) failed(ctx context.Context, err error) authorization.Decision 
 		klog.FromContext(ctx).Error(err, "Authorization webhook failed", "name", w.name)
 	}
 	result := resultOf(ctx, err)
+	//guard:webhook-errors-decisions
 	err = fmt.Errorf("webhook %q: %w", w.name, shown(err))
+	//guard:webhook-conditions-were-not-asked
 	if !w.failOpen || errors.Is(err, errUnasked) || errors.Is(err, errCircle) || errors.Is(err, errNotCalled) {
 		return authorization.Deny("the authorization webhook failed", err)
 	}

@@ -50,8 +50,10 @@ func (c *Controller) overBound(p *policy, size int) string {
 		whose = "policies of the namespace have"
 	}
 	switch {
+	//guard:barriers-bounds
 	case number > maxNumber:
 		return fmt.Sprintf("older %s %d barriers, the most that they may have", whose, maxNumber)
+	//guard:barriers-bound-text
 	case text > maxText:
 		return fmt.Sprintf("the barriers of older %s so many expressions that this one would exceed %d bytes in all", whose, maxText)
 	}
@@ -61,9 +63,11 @@ func (c *Controller) overBound(p *policy, size int) string {
 // overAnyBound returns why a policy is to have no barrier, or "". A barrier that is in force when its work exceeds the bound, because it
 // is older than the bound, stays.
 func (c *Controller) overAnyBound(p *policy, r compiled) string {
+	//guard:barriers-force-stay
 	if reason := c.overBound(p, r.size); reason != "" || c.isInForce(p) {
 		return reason
 	}
+	//guard:work-older-policies
 	return c.overWork(p, r.barrier, false)
 }
 

@@ -241,6 +241,7 @@ func (c *Controller) observe(obj any) {
 // update. A policy that is missing in a list, or that vanished with its finalizer, may have been lost together with its store.
 func (c *Controller) observeDeletion(obj any) {
 	p, ok := policyOf(obj) // not cache.DeletedFinalStateUnknown
+	//guard:barriers-policies-vanish-store
 	if !ok || p.hasFinalizer() && p.meta.DeletionTimestamp == nil {
 		return
 	}

@@ -143,8 +143,8 @@ func TestUnwanted(t *testing.T) {
 	}
 }
 
-// TestTampering has changes of a barrier by others. Each is undone, and an event says so.
-func TestTampering(t *testing.T) {
+// TestBarrierControllerTampering has changes of a barrier by others. Each is undone, and an event says so.
+func TestBarrierControllerTampering(t *testing.T) {
 	t.Parallel()
 	type objects struct {
 		policy  *admissionregistrationv1.ValidatingAdmissionPolicy
@@ -481,8 +481,8 @@ func TestLostStore(t *testing.T) {
 	eventually(t, "it is removed with its policy", func() bool { return lost.vap(t, "a") == nil })
 }
 
-// TestBounds checks that a namespace has no more barriers than it may have, the oldest ones, and that this is told.
-func TestBounds(t *testing.T) {
+// TestBarrierControllerBounds checks that a namespace has no more barriers than it may have, the oldest ones, and that this is told.
+func TestBarrierControllerBounds(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	client := r.policies.PolicyV1alpha1()
@@ -508,8 +508,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestText checks the bound on the text of all barriers of a namespace.
-func TestText(t *testing.T) {
+// TestBarrierControllerText checks the bound on the text of all barriers of a namespace.
+func TestBarrierControllerText(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for i := range 3 {
@@ -557,9 +557,9 @@ func TestCoalescing(t *testing.T) {
 	}
 }
 
-// TestWork checks the bound on the work of all barriers of a namespace. A barrier that is in force when the bound appears stays, with a
+// TestBarrierControllerWork checks the bound on the work of all barriers of a namespace. A barrier that is in force when the bound appears stays, with a
 // warning, and is restored.
-func TestWork(t *testing.T) {
+func TestBarrierControllerWork(t *testing.T) {
 	t.Parallel()
 	residuals, err := cel.NewCompiler()
 	if err != nil {

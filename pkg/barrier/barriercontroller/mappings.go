@@ -82,6 +82,7 @@ func (t *mappingTable) current(stored []*policyv1alpha1.FieldPermissionMapping) 
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	identity := identityOf(stored)
+	//guard:mapping-barriers-table-earlier-mappings
 	if t.table != nil && t.built == identity {
 		return t.table, t.number, nil
 	}
@@ -139,6 +140,7 @@ func (c *Controller) observeMapping(changed string) {
 	}
 	for _, name := range c.mappings.GetStore().ListKeys() {
 		if name != changed {
+			//guard:mapping-barriers-other-mappings
 			c.queue.Add(mappingKey(name))
 		}
 	}
@@ -167,6 +169,7 @@ func (c *Controller) compileMapping(ctx context.Context, p *policy, before compi
 	if err == nil {
 		exclusions, err = table.Exclusions(p.key.Name)
 	}
+	//guard:mapping-barriers-invalid-mappings
 	if err == nil {
 		result.barrier = c.config.CompileMapping(p.key.Name, exclusions)
 		if isSame && reflect.DeepEqual(before.barrier.Report, result.barrier.Report) && reflect.DeepEqual(before.barrier.Policy, result.barrier.Policy) {

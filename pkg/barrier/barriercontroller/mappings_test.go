@@ -122,8 +122,8 @@ func (r *rig) isMapped(t *testing.T, name, text string) bool {
 	return len(policy.Spec.Validations) == 1 && policy.Spec.Validations[0].Expression == text && slices.Contains(r.mapping(t, name).Finalizers, barriercontroller.Finalizer)
 }
 
-// TestMappings keeps the barriers of mappings, beside a policy with the same name.
-func TestMappings(t *testing.T) {
+// TestBarrierControllerMappings keeps the barriers of mappings, beside a policy with the same name.
+func TestBarrierControllerMappings(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	c, _ := r.start(t, lead)

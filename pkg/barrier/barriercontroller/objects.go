@@ -92,6 +92,7 @@ func (k *kind[T]) stored(ctx context.Context, name string) (object T, ok bool, e
 func annotationOf(key Key) (name, value string) {
 	switch {
 	case key.IsMapping:
+		//guard:mapping-barriers-annotation
 		return barrier.MappingAnnotation, key.Name
 	case key.Namespace == "":
 		return barrier.PolicyAnnotation, key.Name
@@ -130,12 +131,15 @@ func (k *kind[T]) isInOrder(wanted T) (ok bool, deviation string) {
 // annotation may be an earlier one.
 func (k *kind[T]) deviation(stored, wanted T) string {
 	switch {
+	//guard:barriers-objects-being-deleted
 	case stored.GetDeletionTimestamp() != nil:
 		return "was deleted"
 	case !k.isEqual(stored, wanted):
 		return "was changed"
+	//guard:barriers-finalizer
 	case !slices.Equal(stored.GetFinalizers(), []string{Finalizer}):
 		return "has other finalizers"
+	//guard:barriers-owner-references
 	case len(stored.GetOwnerReferences()) > 0:
 		return "has owner references"
 	}
@@ -184,9 +188,11 @@ type step func(ctx context.Context, dryRun []string) error
 // foreign returns an error if an object of another tool has the name of a barrier. A policy with the finalizer has had a barrier: then others have
 // taken all marks from it, or have replaced it, and the object is no foreign one.
 func (k *kind[T]) foreign(p *policy, stored T, exists bool, wanted T) error {
+	//guard:barriers-objects-others-have-replaced
 	if !exists || p.hasFinalizer() {
 		return nil
 	}
+	//guard:barriers-objects-other-tools
 	if !k.isOurs(stored, p.key) && !k.isEqual(stored, wanted) {
 		return &foreignError{k.name, stored.GetName()}
 	}
@@ -233,10 +239,12 @@ func (k *kind[T]) overwrite(ctx context.Context, stored, wanted T, dryRun []stri
 	k.setSpec(next, wanted)
 	next.SetLabels(merged(stored.GetLabels(), wanted.GetLabels()))
 	next.SetAnnotations(merged(stored.GetAnnotations(), wanted.GetAnnotations()))
+	//guard:barriers-sentinel-cannot-go
 	next.SetFinalizers(wanted.GetFinalizers())
 	next.SetOwnerReferences(nil)
 	options := metav1.UpdateOptions{DryRun: dryRun, FieldManager: fieldManager}
 	updated, err := k.client.Update(ctx, next, options)
+	//guard:barriers-annotations-without-room
 	if !apierrors.IsInvalid(err) && !apierrors.IsRequestEntityTooLargeError(err) {
 		return updated, err
 	}
@@ -279,6 +287,7 @@ var errNotGone = errors.New("the object is still there after its deletion")
 func (k *kind[T]) remove(ctx context.Context, key Key) (removed bool, err error) {
 	name := key.barrierName()
 	stored, exists, err := k.stored(ctx, name)
+	//guard:barriers-removal-objects-other-tools
 	if err != nil || !exists || !k.isOurs(stored, key) {
 		return false, err
 	}

@@ -56,6 +56,7 @@ func keyOf(text string) Key {
 // wantsBarrier reports whether a policy or a mapping is to have a barrier.
 func (p *policy) wantsBarrier() bool {
 	if p.mapping != nil {
+		//guard:mapping-barriers-mappings-without-exclusions
 		return p.meta.DeletionTimestamp == nil && slices.ContainsFunc(p.mapping.Fields, func(f policyv1alpha1.FieldPermission) bool { return f.Exclusion != nil })
 	}
 	return p.meta.DeletionTimestamp == nil && p.spec.Effect == policyv1alpha1.PolicyEffectDeny
@@ -108,6 +109,7 @@ func (c *Controller) cachedPolicy(key Key) *policy {
 func (c *Controller) readPolicy(ctx context.Context, key Key) (*policy, error) {
 	var obj runtime.Object
 	var err error
+	//guard:mapping-barriers-server-without-mappings
 	switch stored := c.config.Policies.PolicyV1alpha1(); {
 	case key.IsMapping && c.mappings == nil:
 		return nil, nil // the server stores no mappings

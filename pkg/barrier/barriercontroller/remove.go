@@ -139,6 +139,7 @@ func (r *Remover) freePolicies(ctx context.Context) error {
 	}
 	if err == nil {
 		for i := range mappings.Items {
+			//guard:mapping-barriers-finalizers-mappings
 			stored = append(stored, &mappings.Items[i])
 		}
 	}

@@ -286,6 +286,7 @@ func (c *Controller) syncUnwanted(p *policy) error {
 	if current == nil || !current.isSame(p) {
 		return errOutdated
 	}
+	//guard:barriers-policies-go-before-their-barriers
 	if err := c.remove(lead, p.key, p.meta.UID); err != nil {
 		return err
 	}
@@ -366,6 +367,7 @@ func (c *Controller) syncGone(key Key) error {
 		c.orphans[name] = true
 	}
 	c.mu.Unlock()
+	//guard:barriers-policies-store-lacks
 	if isDeleted {
 		return c.remove(lead, key, uid)
 	}

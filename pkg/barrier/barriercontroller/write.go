@@ -62,6 +62,7 @@ func (c *Controller) write(ctx context.Context, p *policy, r compiled, wasInOrde
 		if write == nil {
 			continue
 		}
+		//guard:barriers-dry-runs
 		if err := write(ctx, []string{metav1.DryRunAll}); err != nil {
 			return c.failed(p, r, err)
 		}

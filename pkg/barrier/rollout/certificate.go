@@ -43,6 +43,7 @@ func (c canary) String() string {
 // canaryOf returns the nonce of attributes that are of a probe as the canary. It returns false for all other attributes.
 func canaryOf(a authorizer.Attributes, namespace string) (nonce string, ok bool) {
 	who := a.GetUser()
+	//guard:rollout-canaries-other-namespaces
 	if who == nil || !a.IsResourceRequest() || a.GetVerb() != "create" || a.GetAPIGroup() != "coordination.k8s.io" || a.GetAPIVersion() != "v1" || a.GetResource() != "leases" ||
 		a.GetSubresource() != "" || a.GetName() != "" || a.GetNamespace() != namespace {
 		return "", false
@@ -59,6 +60,7 @@ func (r *Rollout) IsCanary(certificate string, a authorizer.Attributes) bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	//guard:rollout-nonces-others
 	if seen, isOurs := r.nonces[nonce]; isOurs && len(seen) < 2 && !slices.Contains(seen, certificate) {
 		r.nonces[nonce] = append(seen, certificate)
 	}
@@ -68,6 +70,7 @@ func (r *Rollout) IsCanary(certificate string, a authorizer.Attributes) bool {
 // Known reports whether the kube-apiserver with a client certificate is probed: its sentinel has refused a probe. If no server has
 // the certificate, Known asks for a round before its time.
 func (r *Rollout) Known(certificate string) bool {
+	//guard:rollout-no-certificate
 	if certificate == "" {
 		return false
 	}
@@ -116,7 +119,9 @@ func (r *Rollout) certify(ctx context.Context, client *http.Client, address stri
 	}
 	switch s.canary.refusal = strings.ReplaceAll(found.message, nonce, "…"); {
 	case found.outcome == passed:
+		//guard:rollout-certificates-servers-let-probes-pass
 		s.canary.refusal = "the sentinel does not refuse it"
+	//guard:rollout-several-certificates
 	case found.outcome == loaded && len(certificates) == 1 && min(number, refusedWith) >= r.entered:
 		s.canary.certificate = certificates[0]
 	}

@@ -63,8 +63,8 @@ func (w *world) known(certificates ...string) string {
 	return strings.Join(known, " ")
 }
 
-// TestCertificates has servers as they may be when they are probed, and the client certificates that are known then.
-func TestCertificates(t *testing.T) {
+// TestRolloutCertificates has servers as they may be when they are probed, and the client certificates that are known then.
+func TestRolloutCertificates(t *testing.T) {
 	t.Parallel()
 	other := func(t *testing.T, w *world) *rollout.Rollout {
 		t.Helper()

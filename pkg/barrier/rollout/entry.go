@@ -38,11 +38,13 @@ func (t *text) covers(a authorizer.Attributes) bool {
 	return t.exists() && t.refuses() && t.sees(a)
 }
 
+//guard:rollout-users-whom-text-does-not-name
 func (t *text) sees(a authorizer.Attributes) bool { return t.subjects.Have(a.GetUser()) && t.Sees(a) }
 
 // refuses reports whether the objects refuse requests. In audit mode they do not.
 func (t *text) refuses() bool {
 	policy, actions := t.Policy.Spec.FailurePolicy, t.Binding.Spec.ValidationActions
+	//guard:rollout-actions-binding
 	return (policy == nil || *policy == admissionregistrationv1.Fail) && slices.Contains(actions, admissionregistrationv1.Deny)
 }
 
@@ -85,6 +87,7 @@ func (e *entry) name() string {
 // covers reports whether every text that a server may have covers a request. A server may have the wanted text as soon as it is
 // written, which this replica may learn later.
 func (e *entry) covers(a authorizer.Attributes) bool {
+	//guard:rollout-text-way
 	if len(e.active) == 0 || !e.wanted.covers(a) {
 		return false
 	}
@@ -107,6 +110,7 @@ func (e *entry) want(t *text) {
 			}
 		}
 	} else if len(e.active) > 0 && !slices.Contains(e.active, before) {
+		//guard:rollout-texts-their-way
 		if e.active = append(e.active, before); len(e.active) > maxTexts {
 			e.active = nil
 		}
@@ -132,6 +136,7 @@ func (e *entry) receive(policies map[string]*admissionregistrationv1.ValidatingA
 	}
 	isKnown := slices.ContainsFunc(texts, func(t *text) bool { return t.hasPolicy(policy) }) &&
 		slices.ContainsFunc(texts, func(t *text) bool { return t.hasBinding(binding) })
+	//guard:rollout-other-texts
 	if !isKnown || e.policy != nil && !follows(e.policy, policy) || e.binding != nil && !follows(e.binding, binding) {
 		e.active = nil
 	}
@@ -140,6 +145,7 @@ func (e *entry) receive(policies map[string]*admissionregistrationv1.ValidatingA
 
 // follows reports whether no text can have been stored between two states of an object.
 func follows(before, after metav1.Object) bool {
+	//guard:rollout-texts-between
 	return before.GetUID() == after.GetUID() && after.GetGeneration() >= before.GetGeneration() && after.GetGeneration() <= before.GetGeneration()+1
 }
 

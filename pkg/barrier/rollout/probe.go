@@ -56,9 +56,11 @@ func send(ctx context.Context, client *http.Client, server, namespace string, nu
 	if err != nil {
 		return 0, result{failed, kubeapiservers.Shortened(err.Error())}
 	}
+	//guard:rollout-probes-passed
 	if kubeapiservers.Passed(status) {
 		return math.MaxInt64, result{passed, ""}
 	}
+	//guard:rollout-refusals-others
 	if refusedWith, ok := barrier.NumberIn(status.Message); ok && status.Code == http.StatusForbidden {
 		return refusedWith, result{loaded, ""}
 	}

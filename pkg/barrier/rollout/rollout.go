@@ -136,12 +136,14 @@ func (r *Rollout) Covers(conditionID string, a authorizer.Attributes) (covers bo
 	defer func() {
 		if panicked := recover(); panicked != nil {
 			klog.Background().Error(errPanicked, "A barrier covers no requests", "condition", conditionID, "panic", panicked)
+			//guard:rollout-panics
 			covers = false
 		}
 	}()
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	e := r.byID[conditionID]
+	//guard:rollout-sight-lost
 	return e != nil && e.covers(a) && r.blind() == ""
 }
 
@@ -156,6 +158,7 @@ func (r *Rollout) Audits(conditionID string, a authorizer.Attributes) (audits bo
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	e := r.byID[conditionID]
+	//guard:rollout-enforced-barrier-sees-not-audited
 	return e != nil && e.wanted != nil && e.wanted.exists() && !e.wanted.refuses() && e.wanted.sees(a)
 }
 
@@ -274,11 +277,14 @@ func (r *Rollout) mark() {
 	extent, ok := barrier.ExtentOf(policy)
 	// In the history before a restore, greater resource versions were stored than now.
 	r.sentinel = slices.DeleteFunc(r.sentinel, func(known mark) bool {
+		//guard:rollout-versions-before-restore
 		return known.extent.Policies > extent.Policies || known.extent.Bindings > extent.Bindings
 	})
+	//guard:rollout-sentinel-says-too-much
 	if !ok || !extent.IsBefore(policy, binding) || !barrier.EqualPolicies(policy, wantedPolicy) || !barrier.EqualBindings(binding, wantedBinding) {
 		return
 	}
+	//guard:rollout-lower-number
 	if number < r.last {
 		// The store of kube-apiserver was restored, or the sentinel was forged. Earlier answers of servers are about another history.
 		for _, s := range r.servers {

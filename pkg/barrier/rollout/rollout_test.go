@@ -202,8 +202,8 @@ func TestTexts(t *testing.T) {
 	w.wantState(t, "an Allow policy", rollout.Absent, "no barrier")
 }
 
-// TestSubjects changes the subjects of a policy. The earlier barrier refuses nothing of other users.
-func TestSubjects(t *testing.T) {
+// TestRolloutSubjects changes the subjects of a policy. The earlier barrier refuses nothing of other users.
+func TestRolloutSubjects(t *testing.T) {
 	t.Parallel()
 	one := specOf("one", "update")
 	one.Subjects = []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: "bob"}}
@@ -221,8 +221,8 @@ func TestSubjects(t *testing.T) {
 	}
 }
 
-// TestAudit has barriers that refuse nothing.
-func TestAudit(t *testing.T) {
+// TestRolloutAudit has barriers that refuse nothing.
+func TestRolloutAudit(t *testing.T) {
 	t.Parallel()
 	for _, description := range []string{"audit policy", "audit binding"} {
 		spec := specOf("one", "update")

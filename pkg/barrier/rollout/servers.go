@@ -124,6 +124,7 @@ func (r *Rollout) look(ctx context.Context) {
 		r.servers[address].listedAt = state.ListedAt
 	}
 	for address, s := range r.servers {
+		//guard:rollout-servers-have-left
 		if !slices.Contains(state.Listed, address) && now.Sub(s.listedAt) > LeftFor {
 			delete(r.servers, address)
 			r.cluster.Forget(address)
@@ -139,14 +140,18 @@ func (r *Rollout) causeOf(state kubeapiservers.State) string {
 		return !at.IsZero() && r.config.Clock.Since(at) <= boundIntervals*r.config.Interval
 	}
 	switch {
+	//guard:rollout-old-lists
 	case !isFresh(state.ListedAt) || len(state.Listed) == 0:
 		return causeNotListed
 	case len(state.Listed) > kubeapiservers.MaxServers:
 		return fmt.Sprintf("there are more than %d kube-apiservers", kubeapiservers.MaxServers)
+	//guard:rollout-old-leases
 	case !isFresh(state.AliveAt):
 		return "the Leases of the kube-apiservers cannot be read"
+	//guard:rollout-no-lease
 	case state.Alive < 1:
 		return "no kube-apiserver has renewed its Lease lately"
+	//guard:rollout-servers-not-listed
 	case len(state.Listed) < state.Alive:
 		return fmt.Sprintf("%d kube-apiservers have renewed a Lease lately, and the addresses of %d are known", state.Alive, len(state.Listed))
 	}
@@ -206,6 +211,7 @@ func (r *Rollout) probe(ctx context.Context, address string) {
 			if found.outcome == loaded {
 				r.certify(ctx, client, address, number)
 			}
+			//guard:rollout-number-policy
 			r.ended(ctx, address, min(number, refusedWith), found)
 			return
 		}
@@ -214,7 +220,9 @@ func (r *Rollout) probe(ctx context.Context, address string) {
 	found := result{passed, "it does not refuse the probe"}
 	switch {
 	case err != nil:
+		//guard:rollout-cannot-compared
 		found = result{failed, kubeapiservers.Shortened("the number of the sentinel cannot be read: " + err.Error())}
+	//guard:rollout-replica-behind
 	case stored > numbers[len(numbers)-1]: // the server may be ahead of this replica
 		if refusedWith, ahead := send(ctx, client, address, r.config.Namespace, stored, ""); ahead.outcome != passed {
 			r.ended(ctx, address, min(stored, refusedWith), ahead)
@@ -242,6 +250,7 @@ func (r *Rollout) ended(ctx context.Context, address string, number int64, found
 		s.passed = before.passed
 	case found.outcome == loaded:
 		s.passed = 0
+		//guard:rollout-server-has-gone-back
 		if number < s.shown {
 			r.end(ctx, address, fmt.Sprintf("it has shown the number %d, and %d before", number, s.shown))
 		}
@@ -250,6 +259,7 @@ func (r *Rollout) ended(ctx context.Context, address string, number int64, found
 		}
 	case found.outcome == passed || s.passed >= maxPassed:
 		found.outcome = passed
+		//guard:rollout-server-lets-probes-pass
 		if s.shown = 0; before.shown > 0 || before.last.outcome != passed {
 			r.end(ctx, address, found.message)
 		}

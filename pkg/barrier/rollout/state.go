@@ -93,6 +93,7 @@ func (s State) Equal(other State) bool {
 func (r *Rollout) state(e *entry) State {
 	blind := r.blind()
 	switch {
+	//guard:rollout-sight-lost-in-state
 	case e.isActive() && blind == "":
 		return State{Phase: Active, Message: messageActive, Uncertified: r.uncertified()}
 	case e.wanted == nil:
@@ -114,10 +115,12 @@ func (r *Rollout) obstacle(e *entry) (message string, lacking []string) {
 	switch {
 	case e.wanted == nil || !e.wanted.exists():
 		return "there is no barrier", nil
+	//guard:rollout-before-all-read
 	case !r.synced:
 		return "the barriers have not been read yet", nil
 	case e.policy == nil || e.binding == nil:
 		return "the barrier is not written yet", nil
+	//guard:rollout-another-text-stored
 	case !e.wanted.isStoredAs(e.policy, e.binding):
 		return "kube-apiserver has another text of the barrier", nil
 	}
@@ -130,6 +133,7 @@ func (r *Rollout) obstacle(e *entry) (message string, lacking []string) {
 	}
 	var causes []string
 	for _, address := range slices.Sorted(maps.Keys(r.servers)) {
+		//guard:rollout-servers-lack
 		if s := r.servers[address]; s.shown < number {
 			lacking = append(lacking, address)
 			causes = append(causes, address+": "+cmp.Or(s.last.message, "it has not been probed yet"))
@@ -141,6 +145,7 @@ func (r *Rollout) obstacle(e *entry) (message string, lacking []string) {
 	if len(lacking) > 0 {
 		return "not loaded by " + strings.Join(causes, "; "), lacking
 	}
+	//guard:rollout-servers-missing
 	return r.cause, nil
 }
 
@@ -151,6 +156,7 @@ func (r *Rollout) after(e *entry) int64 {
 		return 0
 	}
 	for _, m := range r.sentinel {
+		//guard:rollout-policies-after-sentinel
 		if policy <= m.extent.Policies && binding <= m.extent.Bindings {
 			return m.number
 		}

@@ -87,6 +87,7 @@ var _ interpreter.Activation = requestValues{}
 // ResolveName implements the interface through which CEL reads variables.
 func (v requestValues) ResolveName(name string) (any, bool) {
 	if name == string(cel.Request) {
+		//guard:bound-request-condition
 		return v.request, true
 	}
 	return v.Values.ResolveName(name)

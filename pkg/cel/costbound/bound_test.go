@@ -44,7 +44,7 @@ const (
 	largest = 3 << 20
 )
 
-func TestWork(t *testing.T) {
+func TestCostBoundWork(t *testing.T) {
 	t.Parallel()
 	const containers = `((size(object.spec.containers) <= 1000) ? object.spec.containers : dyn("")).`
 	for _, tc := range []struct {

@@ -125,6 +125,7 @@ func (w *walk) read() cost {
 		remembered += min(count, maxSteps/inner)
 		inner *= max(count, 1)
 	}
+	//guard:cost-steps-macros
 	return cost{counted: fixed(1), searched: fixed(remembered / stepsPerUnit)}
 }
 
@@ -190,6 +191,7 @@ func (w *walk) comprehension(c ast.ComprehensionExpr) result {
 	defer func() { w.scopes, w.counts = w.scopes[:outer], w.counts[:counts] }()
 	made := initial.value
 	looped := cost{}
+	//guard:cost-macros-any-length
 	if !over.counted {
 		return w.isUnbounded("a macro over a list or a map of any length")
 	}
@@ -244,6 +246,7 @@ func (w *walk) newPart() string {
 // iterators returns the variables of a macro over a value.
 func iterators(c ast.ComprehensionExpr, over value, part string, totals map[string]form) []scope {
 	key, entry := over.element(part)
+	//guard:cost-keys-lists
 	if over.shape != mapping {
 		totals = nil // the elements of a list may be the same
 	}

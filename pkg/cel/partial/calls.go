@@ -76,22 +76,27 @@ func checksForOthers(n *node, namespace string) bool {
 	if n == nil {
 		return false
 	}
+	//guard:checks-others-policies-cluster
 	if n.kind == callNode && n.name == asServiceAccount && (namespace == "" || !isNamespace(n.args[0], namespace)) {
 		return true
 	}
 	for _, arg := range n.args {
+		//guard:checks-others-arguments
 		if checksForOthers(arg, namespace) {
 			return true
 		}
 	}
+	//guard:checks-others-receivers
 	return checksForOthers(n.target, namespace)
 }
 
 // isNamespace reports whether a part is a text, or request.namespace.
 func isNamespace(n *node, text string) bool {
 	if n.kind == constantNode {
+		//guard:checks-others-constants
 		return n.value.Equal(types.String(text)) == types.True
 	}
+	//guard:checks-others-other-variables
 	return n.kind == selectNode && !n.test && n.name == "namespace" && n.target.kind == variableNode && n.target.name == string(cel.Request)
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
 
-// TestChecksForOthers has conditions of a policy of the namespace demo.
-func TestChecksForOthers(t *testing.T) {
+// TestPartialChecksForOthers has conditions of a policy of the namespace demo.
+func TestPartialChecksForOthers(t *testing.T) {
 	t.Parallel()
 	compiler, err := partial.NewPolicyCompiler(newCompiler(t))
 	if err != nil {

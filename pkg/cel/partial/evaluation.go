@@ -131,6 +131,7 @@ func (p *Plan) EvalWithin(ctx context.Context, values cel.Values, limit uint64) 
 	}
 	if !root.isValue() {
 		tree := root.tree
+		//guard:root-has-become-dyn
 		if tree.changed { // a residual must be a bool to the checker
 			tree = conjunction(literal(types.True, types.BoolType), tree)
 		}
@@ -166,6 +167,7 @@ func (e *evaluation) eval(s *step, b *bindings) part {
 	case macroNode:
 		return e.evalMacro(s, b)
 	default:
+		//guard:variable-has-become-dyn
 		if slices.Contains(e.retyped, s.name) {
 			return part{tree: asDyn(s.node)}
 		}
@@ -184,6 +186,7 @@ func (e *evaluation) evalKnown(s *step, b *bindings) part {
 		return e.stop()
 	case err != nil:
 		return part{value: types.NewErr("%s", err.Error())}
+	//guard:constants-inferred-type
 	case len(s.free) == 0 && !hasInferredTypes(s.node):
 		return part{value: value, tree: s.node} // a constant of the policy stays as it was written
 	}
@@ -197,12 +200,15 @@ func (e *evaluation) evalSelect(s *step, b *bindings) part {
 	}
 	result := *s.node
 	result.target = e.operand(target, s.target.node)
+	//guard:select-changed
 	result.changed = result.target.changed && !s.test
 	return part{tree: &result}
 }
 
 // nonStrict are the functions, apart from the logical operators, that may have a value although an
 // operand is an error. For example, indexing optional.none() does not evaluate the index.
+//
+//guard:lazy-index
 var nonStrict = map[string]bool{
 	operators.Index: true, operators.OptIndex: true, operators.In: true, "or": true, "orValue": true,
 }
@@ -224,6 +230,7 @@ func (e *evaluation) evalCall(s *step, b *bindings) part {
 			return target
 		}
 		result.target = e.argument(s, -1, target)
+		//guard:call-changed-receiver
 		result.changed = result.target.changed
 	}
 	for i, arg := range s.args {
@@ -233,11 +240,13 @@ func (e *evaluation) evalCall(s *step, b *bindings) part {
 		}
 		operand := e.argument(s, i, p)
 		result.args = append(result.args, operand)
+		//guard:call-changed-argument
 		result.changed = result.changed || operand.changed
 	}
 	if s.isBool() || s.result != nil {
 		result.changed = false
 	} else if result.changed {
+		//guard:call-changed-dyn
 		return part{tree: asDyn(&result)} // with other operands the checker may infer another type
 	}
 	return part{tree: &result}
@@ -250,13 +259,16 @@ func (e *evaluation) argument(call *step, number int, p part) *node {
 		original = call.args[number]
 	}
 	// The planner makes `in []` false, whatever the left side is, and a set of constants.
+	//guard:call-constants
 	if call.name == operators.In && number == 1 && len(original.free) == 0 && !p.isError() {
 		return original.node
 	}
 	operand := e.operand(p, original.node)
 	if isSubstituted(p, original) {
+		//guard:call-hidden-arguments
 		operand = hideFromPlanner(call.name, number, operand)
 	}
+	//guard:call-overload-stays-same
 	if call.overloaded {
 		operand = restoreType(operand, original.typ)
 	}
@@ -284,6 +296,7 @@ func (e *evaluation) evalLogic(s *step, b *bindings, short types.Bool) part {
 		case failure == nil && p.isError():
 			failure = p.value
 		case failure == nil:
+			//guard:logic-value-no-bool
 			failure = types.NewErr("no such overload")
 		}
 	}
@@ -294,8 +307,10 @@ func (e *evaluation) evalLogic(s *step, b *bindings, short types.Bool) part {
 		return part{value: !short}
 	}
 	if failure != nil {
+		//guard:logic-error
 		remaining = append(remaining, errorTerm())
 	} else if only := remaining[0]; len(remaining) == 1 {
+		//guard:logic-may-no-bool
 		if only.isBool() {
 			return part{tree: only}
 		}
@@ -334,6 +349,7 @@ func (e *evaluation) evalConditional(s *step, b *bindings) part {
 	}
 	result := *s.node
 	result.args = []*node{condition.tree, e.operand(e.eval(s.args[1], b), s.args[1].node), e.operand(e.eval(s.args[2], b), s.args[2].node)}
+	//guard:conditional-changed
 	result.changed = result.args[1].changed || result.args[2].changed
 	return part{tree: &result}
 }
@@ -343,6 +359,7 @@ func (e *evaluation) evalConditional(s *step, b *bindings) part {
 // macro, whose type the checker may have inferred from the other branch.
 func (e *evaluation) branch(s, taken *step, b *bindings) part {
 	p := e.eval(taken, b)
+	//guard:branch-another-type
 	if p.tree != nil && !p.isError() && (!taken.typ.IsExactType(s.typ) || e.isBinder(p.tree)) {
 		p.tree = asDyn(p.tree)
 	}
@@ -367,10 +384,12 @@ func (e *evaluation) evalAggregate(s *step, b *bindings) part {
 		result.changed = result.changed || operand.changed
 		result.args = append(result.args, operand)
 	}
+	//guard:aggregate-changed
 	if result.changed { // the checker wants elements of one type; all of them become dyn
 		for i, arg := range result.args {
 			switch {
 			case s.kind == listNode && result.optional[i], s.kind == mapNode && i%2 == 1 && result.optional[i/2]:
+				//guard:aggregate-optional-elements-stay-optional
 				result.args[i] = optionalOf(arg)
 			default:
 				result.args[i] = asDyn(arg)

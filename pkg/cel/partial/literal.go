@@ -127,6 +127,7 @@ func literalOf(v ref.Val, want *types.Type) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
+	//guard:literal-another-type
 	if want != nil && n.typ.IsExactType(want) && !isEmptyAggregate(n) {
 		return n, nil
 	}
@@ -135,6 +136,7 @@ func literalOf(v ref.Val, want *types.Type) (*node, error) {
 
 // isEmptyAggregate reports whether a literal has no element that would determine its type.
 func isEmptyAggregate(n *node) bool {
+	//guard:literal-optional-none
 	return (n.kind == listNode || n.kind == mapNode || (n.kind == callNode && n.name == "optional.none")) && len(n.args) == 0
 }
 
@@ -165,11 +167,13 @@ func bareLiteral(v ref.Val) (*node, error) {
 		// Whole seconds and nanoseconds, so that no digit is lost on the way.
 		nanos := value.Nanoseconds()
 		text := fmt.Sprintf("%ds%dns", nanos/1e9, abs(nanos%1e9))
+		//guard:literal-sign-duration
 		if nanos < 0 && nanos > -1e9 {
 			text = "-" + text
 		}
 		return function("duration", types.DurationType, literal(types.String(text), types.StringType)), nil
 	case types.Timestamp:
+		//guard:literal-nanoseconds-timestamp
 		text := types.String(value.UTC().Format("2006-01-02T15:04:05.999999999Z07:00"))
 		return function("timestamp", types.TimestampType, literal(text, types.StringType)), nil
 	case *types.Optional:
@@ -181,6 +185,7 @@ func bareLiteral(v ref.Val) (*node, error) {
 			return nil, err
 		}
 		if isEmptyAggregate(inner) {
+			//guard:literal-optional-nothing
 			inner = asDyn(inner)
 		}
 		return function("optional.of", types.NewOptionalType(inner.typ), inner), nil
@@ -251,6 +256,7 @@ func uniform(elements []*node) *types.Type {
 	}
 	first := elements[0].typ
 	for _, e := range elements {
+		//guard:uniform-types
 		if !e.typ.IsExactType(first) || isEmptyAggregate(e) {
 			for i := range elements {
 				elements[i] = asDyn(elements[i])

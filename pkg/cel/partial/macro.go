@@ -58,8 +58,10 @@ func (e *evaluation) evalWhole(s *step, target part, b *bindings) part {
 	result.changed = result.target.changed
 	outer := e.retyped
 	if result.changed {
+		//guard:macro-dyn-around-range
 		result.target = asDyn(result.target) // so that its variables are dyn for certain
 	}
+	//guard:macro-retyped
 	if result.changed && retypes(s) {
 		e.retyped = append(slices.Clone(outer), s.binders...)
 	}
@@ -80,6 +82,7 @@ func (e *evaluation) evalWhole(s *step, target part, b *bindings) part {
 // unknown type from its first use.
 func retypes(s *step) bool {
 	known := func(t *types.Type) bool { return t.Kind() != types.DynKind }
+	//guard:retypes-optionals
 	return strings.HasPrefix(s.name, "opt") || slices.ContainsFunc(s.target.typ.Parameters(), known)
 }
 
@@ -121,6 +124,7 @@ func (e *evaluation) unroll(s *step, elements [][]ref.Val, b *bindings) part {
 		case p.isError():
 			failure = p.value
 		default:
+			//guard:unroll-value-no-bool
 			failure = types.NewErr("no such overload")
 		}
 	}
@@ -129,8 +133,10 @@ func (e *evaluation) unroll(s *step, elements [][]ref.Val, b *bindings) part {
 		return part{value: !short}
 	case len(remaining) == 0:
 		return part{value: failure}
+	//guard:unroll-error-all
 	case failure != nil:
 		remaining = append(remaining, errorTerm())
+	//guard:unroll-may-no-bool
 	case len(remaining) == 1 && !remaining[0].isBool():
 		remaining = append([]*node{literal(!short, types.BoolType)}, remaining...)
 	}
@@ -154,6 +160,7 @@ func elementsOf(over ref.Val, binders int) ([][]ref.Val, bool) {
 		for it, i := collection.Iterator(), types.Int(0); it.HasNext() == types.True; i++ {
 			element := it.Next()
 			if binders == 2 {
+				//guard:unroll-index-element
 				elements = append(elements, []ref.Val{i, element})
 			} else {
 				elements = append(elements, []ref.Val{element})
@@ -162,6 +169,7 @@ func elementsOf(over ref.Val, binders int) ([][]ref.Val, bool) {
 	case traits.Mapper:
 		for _, key := range sortedKeys(collection) {
 			if binders == 2 {
+				//guard:unroll-key-value
 				elements = append(elements, []ref.Val{key, collection.Get(key)})
 			} else {
 				elements = append(elements, []ref.Val{key})

@@ -95,6 +95,7 @@ func (e *evaluation) operand(p part, original *node) *node {
 	if err == nil {
 		return n
 	}
+	//guard:operand-made-value
 	if n = e.decompose(p); !n.typ.IsExactType(original.typ) {
 		return asDyn(n)
 	}
@@ -106,6 +107,7 @@ func (e *evaluation) operand(p part, original *node) *node {
 func (e *evaluation) decompose(p part) *node {
 	if p.step == nil || p.step.kind == variableNode || p.step.kind == constantNode {
 		if e.stopped == nil {
+			//guard:operand-cannot-expressed
 			e.stopped = errInexpressible
 		}
 		return errorTerm()
@@ -128,6 +130,7 @@ func (e *evaluation) attempt(way func() part) (part, bool) {
 	e.limit = e.spent + (outer-min(e.spent, outer))/2
 	p := way()
 	e.limit = outer
+	//guard:attempt
 	if errors.Is(e.stopped, errInexpressible) || (errors.Is(e.stopped, errAttempt) && e.spent <= outer) {
 		e.stopped = nil
 		return part{}, false
@@ -138,6 +141,7 @@ func (e *evaluation) attempt(way func() part) (part, bool) {
 // hasInferredTypes reports whether a part of an expression may have a type that the checker inferred from the expression
 // around it: an empty list or map, or a call whose result type depends on the arguments.
 func hasInferredTypes(n *node) bool {
+	//guard:inferred-calls
 	if isEmptyAggregate(n) || (n.kind == callNode && n.result == nil) || (n.target != nil && hasInferredTypes(n.target)) {
 		return true
 	}
@@ -150,8 +154,10 @@ func isSubstituted(p part, s *step) bool {
 	case p.isError(), len(s.free) == 0 && p.tree != nil:
 		return false
 	case p.isValue():
+		//guard:substituted-values
 		return true
 	}
+	//guard:substituted-residuals
 	return !dependsOnVariables(p.tree)
 }
 
@@ -159,12 +165,15 @@ func isSubstituted(p part, s *step) bool {
 // another way than the value that it replaces. The planner evaluates constant arguments of conversions, compiles and checks
 // constant keys, patterns and formats in advance, and turns a constant list beside `in` into a set.
 func hideFromPlanner(function string, argument int, n *node) *node {
+	//guard:hide-conversions
 	switch function {
 	case operators.Index, operators.OptIndex:
+		//guard:hide-keys
 		if argument == 1 && n.kind != constantNode {
 			return asElement(n) // no constant qualifier, which the planner would refuse
 		}
 	case operators.In:
+		//guard:hide-numbers-beside
 		if argument == 1 && mayHoldNumbers(n) {
 			return asDyn(n)
 		}
@@ -178,6 +187,8 @@ func hideFromPlanner(function string, argument int, n *node) *node {
 // constant list beside `in` into a set, also if its elements are constants in dyn, and numbers of
 // different types are equal by other rules in a set than by ==. Other elements are equal only to
 // elements of their own type, by either rule.
+//
+//guard:hide-numbers-unknown-type-beside
 func mayHoldNumbers(n *node) bool {
 	return n.kind == listNode && slices.ContainsFunc(n.args, func(element *node) bool {
 		switch element.typ.Kind() {
@@ -191,6 +202,7 @@ func mayHoldNumbers(n *node) bool {
 
 // asElement returns [n][0], which has the value and the type of n, but is no constant to the planner.
 func asElement(n *node) *node {
+	//guard:hide-changed
 	return &node{kind: callNode, name: operators.Index, typ: n.typ, changed: n.changed,
 		args: []*node{{kind: listNode, typ: types.NewListType(n.typ), args: []*node{n}}, literal(types.Int(0), types.IntType)}}
 }

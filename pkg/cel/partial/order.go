@@ -30,6 +30,7 @@ func iteratingLast(n *node, late map[string]bool) *node {
 	if !isLogic(n) {
 		return &duplicate
 	}
+	//guard:ordered-cheap-first
 	isLate := func(operand *node) bool { return dependsOn(operand, late) && iterates(operand) != "" }
 	operands := chainOf(&duplicate, n.name)
 	first := slices.DeleteFunc(slices.Clone(operands), isLate)
@@ -38,6 +39,7 @@ func iteratingLast(n *node, late map[string]bool) *node {
 		return &duplicate
 	}
 	result := fold(n.name, append(first, last...))
+	//guard:ordered-values-another-operator
 	result.free = n.free
 	return result
 }
@@ -52,6 +54,7 @@ func chainOf(n *node, operator string) []*node {
 
 // within returns the variables, and the variables that a macro binds in its bodies if its range depends on one of them.
 func within(n *node, variables map[string]bool) map[string]bool {
+	//guard:rewritten-variables-macros
 	if n.kind != macroNode || !dependsOn(n.target, variables) {
 		return variables
 	}

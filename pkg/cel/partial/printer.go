@@ -359,6 +359,7 @@ func (p *printer) constant(v ref.Val) {
 	case types.Uint:
 		p.write(strconv.FormatUint(uint64(value), 10) + "u")
 	case types.Double:
+		//guard:literal-zero-below-zero
 		text := strconv.FormatFloat(float64(value), 'g', -1, 64)
 		if !strings.ContainsAny(text, ".e") {
 			text += ".0"

@@ -134,15 +134,19 @@ func mayQuote(n *node, secret map[string]bool) string {
 	case !dependsOn(n, secret):
 		return ""
 	case n.kind == callNode && n.name == operators.Index:
+		//guard:rewritten-index-error
 		if dependsOn(n.args[1], secret) {
 			return "[]"
 		}
 	case n.kind == callNode && n.name == "matches":
+		//guard:rewritten-patterns
 		if pattern := n.args[len(n.args)-1]; dependsOn(pattern, secret) {
 			return n.name
 		}
+	//guard:rewritten-functions
 	case n.kind == callNode && !quiet[n.name]:
 		return n.name
+	//guard:rewritten-keys-maps
 	case n.kind == mapNode:
 		return "{}" // an error quotes a key that is there twice
 	case n.kind == macroNode && n.name == "transformMapEntry":
@@ -172,6 +176,8 @@ func dependsOn(n *node, variables map[string]bool) bool {
 }
 
 // isText reports whether a text is one identifier or a chain of selections, which need no parentheses.
+//
+//guard:rewritten-parentheses
 func isText(text string) bool {
 	return !slices.ContainsFunc([]byte(text), func(c byte) bool {
 		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '.'

@@ -122,6 +122,7 @@ func (m *selectorMacro) collect(n *node) {
 	}
 	if n.kind == callNode && len(operands) == 2 && n.name != operators.NotEquals {
 		for i, operand := range operands {
+			//guard:partial-many-operands-selector
 			if r, other := m.roleOf(operand), operands[1-i]; r != noRole && len(m.operands[r]) < maxOperands && m.roleOf(other) == noRole {
 				m.operands[r] = append(m.operands[r], other)
 			}

@@ -302,6 +302,7 @@ func (n *node) isBool() bool {
 	case selectNode:
 		return n.test
 	case callNode:
+		//guard:bool-both-branches
 		return n.name == operators.LogicalAnd || n.name == operators.LogicalOr || (n.result != nil && n.result.Kind() == types.BoolKind) ||
 			(n.name == operators.Conditional && n.args[1].isBool() && n.args[2].isBool())
 	case macroNode:
@@ -328,6 +329,7 @@ func signaturesOf(env *celgo.Env) map[string]signature {
 		s := signature{overloaded: len(overloads) > 1 && !declaration.HasSingletonBinding()}
 		for i, overload := range overloads {
 			result := overload.ResultType()
+			//guard:results-every-overload
 			if i > 0 && (s.result == nil || !s.result.IsExactType(result)) || !isConcrete(result) {
 				s.result = nil
 				break

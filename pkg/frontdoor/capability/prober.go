@@ -162,6 +162,7 @@ func (p *Prober) Handles(address string) bool {
 
 func (p *Prober) handles(address string) bool {
 	o := p.servers[address]
+	//guard:capability-old-results
 	return o.handles && p.isFresh(o.at)
 }
 
@@ -178,17 +179,22 @@ func (p *Prober) Problem() (problem string, isProbed bool) {
 	switch {
 	case !p.probed:
 		return "they have not been probed yet", false
+	//guard:capability-old-list
 	case !p.isFresh(p.state.ListedAt):
 		return "they cannot be listed", true
+	//guard:capability-unread-leases
 	case !p.isFresh(p.state.AliveAt):
 		return "their Leases cannot be read", true
+	//guard:capability-no-leases
 	case p.state.Alive < 1:
 		return "none has renewed its Lease lately", true
+	//guard:capability-servers-not-listed
 	case len(p.state.Listed) < p.state.Alive:
 		return fmt.Sprintf("%d run, and the addresses of %d are known", p.state.Alive, len(p.state.Listed)), true
 	}
 	var lacking []string
 	for _, address := range p.state.Listed {
+		//guard:capability-servers-do-not-handle
 		if !p.handles(address) {
 			lacking = append(lacking, address)
 		}

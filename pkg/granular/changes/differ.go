@@ -223,10 +223,13 @@ func (c *sizeChecker) count(size, levels int) error {
 	switch {
 	case size > maxEntries:
 		return errTooLarge
+	//guard:granular-many-maps
 	case c.total > c.maxTotal:
 		return errTooMany
+	//guard:granular-many-long-lists
 	case c.listWork > maxListWork:
 		return errLongLists
+	//guard:granular-deep-objects
 	case size > 0 && levels == 0:
 		return errTooDeep
 	}
@@ -284,6 +287,7 @@ func compare(ctx context.Context, t typed.ParseableType, contentBefore, contentA
 	touched := comparison.Added.Union(comparison.Removed)
 	changed := touched.Leaves().Union(comparison.Modified)
 	moves := orderWalker{schema: t.Schema, moved: changed}
+	//guard:granular-changes-were-found-time
 	if err := moves.walk(ctx, t.TypeRef, contentBefore, contentAfter, nil); err != nil {
 		return nil, fmt.Errorf("the object %w: %w", errLate, err)
 	}

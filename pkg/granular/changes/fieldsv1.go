@@ -47,6 +47,7 @@ type claimBudget struct{ claims, elements, bytes int }
 
 // compare counts the keys of a path that is looked up, and returns an error if they exceed the budget.
 func (b *claimBudget) compare(keyBytes int) error {
+	//guard:granular-too-many-bytes-paths
 	if b.bytes += keyBytes; b.bytes > maxPathBytes {
 		return errTooManyClaims
 	}
@@ -57,6 +58,7 @@ func (b *claimBudget) compare(keyBytes int) error {
 func (b *claimBudget) claim(path fieldpath.Path) error {
 	b.claims++
 	b.elements += len(path)
+	//guard:granular-too-many-claims
 	if b.claims > maxClaims || b.elements > maxClaimElements {
 		return errTooManyClaims
 	}
@@ -94,9 +96,11 @@ func (w *fieldsV1Walker) walk(ctx context.Context, before, after map[string]any)
 func (w *fieldsV1Walker) walkKey(ctx context.Context, key string, before, after map[string]any) error {
 	nodeBefore, wasOwned, errBefore := nodeOf(before, key)
 	nodeAfter, isOwned, errAfter := nodeOf(after, key)
+	//guard:granular-deep-managed-fields
 	if errBefore != nil || errAfter != nil || len(w.keys) == maxLevels {
 		_, wasThere := before[key]
 		_, isThere := after[key]
+		//guard:granular-null-managed-fields
 		if wasThere == isThere && reflect.DeepEqual(before[key], after[key]) { // nothing that would have to be understood
 			return nil
 		}

@@ -46,8 +46,8 @@ func TestExcluding(t *testing.T) {
 	}
 }
 
-// TestReviewGroups checks that a mapping of reviews in one of their two groups excludes fields in both, once.
-func TestReviewGroups(t *testing.T) {
+// TestMappingReviewGroups checks that a mapping of reviews in one of their two groups excludes fields in both, once.
+func TestMappingReviewGroups(t *testing.T) {
 	t.Parallel()
 	in := func(groups ...string) *policy.FieldPermissionMapping {
 		m := things.Mapping("m", things.Spec(things.Excluded("spec.user", "others", "")))

@@ -77,6 +77,7 @@ func scaleOf(resource schema.GroupResource) (w indirectWrite) {
 	switch {
 	case slices.Contains(scaled, resource):
 		w.fields = []fieldpath.Path{fieldpath.MakePathOrDie("spec", "replicas")}
+	//guard:granular-scale-custom-resources
 	case strings.Contains(resource.Group, "."):
 		w.fields = []fieldpath.Path{fieldpath.MakePathOrDie("spec")}
 	}
@@ -109,6 +110,7 @@ func indirectWritesOf(resource schema.GroupResource) []indirectWrite {
 
 // changes reports whether the write may change a field of an exclusion that the object of the request does not show.
 func (w indirectWrite) changes(r *Rule) bool {
+	//guard:granular-indirect-writes
 	return r.excluded && (touches(r.pattern, w.fields) || r.newValues != nil && touches(r.pattern, w.merged))
 }
 
@@ -134,6 +136,7 @@ func (t *Table) indirectRules(p endpoint, version string) (result []Rule) {
 	for _, w := range indirectWritesBy(p) {
 		rules := t.directRules(w.of.WithVersion(version))
 		result = append(result, w.without(rules)...)
+		//guard:granular-rules-bindings
 		if w.hasRules {
 			result = append(result, slices.DeleteFunc(rules, func(r Rule) bool { return r.source == builtInSource })...)
 		}
@@ -145,6 +148,7 @@ func (t *Table) indirectRules(p endpoint, version string) (result []Rule) {
 func excludingResources(resource schema.GroupResource) []schema.GroupResource {
 	resources := []schema.GroupResource{resource}
 	for _, w := range indirectWrites {
+		//guard:granular-resources-exclusions-others
 		if w.by.GroupResource == resource && w.of != resource {
 			resources = append(resources, w.of)
 		}
@@ -173,6 +177,7 @@ func (e Exclusion) Unseen() (reasons []string) {
 	if e.Path == "" {
 		return nil
 	}
+	//guard:granular-exclusions-without-versions
 	if e.Others && len(e.Except) == 0 && e.Resource.Group != "" { // the core group has one version
 		reasons = append(reasons, reasonVersions)
 	}

@@ -135,8 +135,8 @@ func TestIndirectExclusions(t *testing.T) {
 	}
 }
 
-// TestUnseen has the requests that an exclusion cannot see.
-func TestUnseen(t *testing.T) {
+// TestMappingUnseen has the requests that an exclusion cannot see.
+func TestMappingUnseen(t *testing.T) {
 	t.Parallel()
 	const (
 		versions   = "name the apiVersions in which the objects have it"

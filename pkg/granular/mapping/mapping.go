@@ -30,6 +30,7 @@ func Compile(name string, spec *policy.FieldPermissionMappingSpec) (m *Mapping, 
 	m = &Mapping{name: name, resources: slices.Clone(spec.Resources)}
 	paths := map[string]bool{}
 	parameters := map[string]string{}
+	//guard:granular-budget-each-field
 	budget := cel.NewBudget()
 	for i := range spec.Fields {
 		f, at := &spec.Fields[i], field.NewPath("spec", "fields").Index(i)

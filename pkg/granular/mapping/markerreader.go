@@ -367,7 +367,9 @@ func (r *markerReader) reachesBesideReference(s *spec.Schema, seen map[string]bo
 // follows, this is everything beside the reference.
 func (r *markerReader) hidesMarkers(s *spec.Schema) bool {
 	return slices.ContainsFunc(partsOf(s), func(part *spec.Schema) bool {
+		//guard:granular-markers-second-reference
 		if s.Ref.String() == "" && len(s.AllOf) == 1 && part == &s.AllOf[0] && part.Ref.String() != "" {
+			//guard:granular-markers-beside-reference-allof
 			return r.reachesBesideReference(part, map[string]bool{})
 		}
 		return r.reaches(part, map[string]bool{})

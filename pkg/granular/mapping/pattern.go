@@ -109,6 +109,7 @@ func (p pattern) String() string {
 		case stepKey:
 			fmt.Fprintf(&b, "[%s=%s]", s.key, strconv.Quote(s.name))
 		case stepName:
+			//guard:granular-keys-shortened
 			changes.WriteElement(&b, fieldpath.FieldNameElement(s.name))
 		}
 	}

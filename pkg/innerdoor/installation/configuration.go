@@ -66,12 +66,14 @@ func Load(file string) (*Configuration, error) {
 		}
 	}
 	if len(decoded.CABundle) > 0 {
+		//guard:installation-certificates-none
 		if _, err := cert.ParseCertsPEM(decoded.CABundle); err != nil {
 			errs = append(errs, field.Invalid(certificates, "", "must be certificates in PEM: "+err.Error()))
 		}
 	}
 	c := &Configuration{config: *decoded, manifest: manifestOf(decoded)}
 	errs = append(errs, c.manifest.Validate().Filter(isAbout(certificates, len(errs) > 0))...)
+	//guard:installation-authorizers-kube-apiserver-refuses
 	errs = append(errs, c.validateAuthorizers()...)
 	if len(errs) > 0 {
 		return nil, errs.ToAggregate()
@@ -119,6 +121,7 @@ const frontDoorTimeout = 3 * time.Second
 // authorization returns the AuthorizationConfiguration of kube-apiserver.
 func (c *Configuration) authorization() *apiserverv1.AuthorizationConfiguration {
 	kubeconfig := c.path(frontDoorKubeconfigFile)
+	//guard:installation-cached-answers
 	webhook := &apiserverv1.WebhookConfiguration{
 		// An answer belongs to one request. A cached answer would outlive the policy by minutes.
 		CacheAuthorizedRequests: new(bool), CacheUnauthorizedRequests: new(bool),

@@ -70,8 +70,8 @@ func mustLoad(t *testing.T, replacements ...string) *installation.Configuration 
 	return c
 }
 
-// TestExample compares artifacts/inner-door with what the command writes. A file that it does not write is an error.
-func TestExample(t *testing.T) {
+// TestInstallationExample compares artifacts/inner-door with what the command writes. A file that it does not write is an error.
+func TestInstallationExample(t *testing.T) {
 	t.Parallel()
 	c, err := installation.Load(filepath.Join(artifacts, exampleFile))
 	if err != nil {
@@ -165,8 +165,8 @@ func TestKubeAPIServerReadsThem(t *testing.T) {
 	}
 }
 
-// TestMistakes has configurations that are refused. All mistakes of a file are in one error.
-func TestMistakes(t *testing.T) {
+// TestInstallationMistakes has configurations that are refused. All mistakes of a file are in one error.
+func TestInstallationMistakes(t *testing.T) {
 	t.Parallel()
 	const authorizers = "  - {type: Node, name: node}\n"
 	for _, tc := range []struct {
@@ -212,8 +212,8 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestCheck changes installed files, one at a time, and says what the check prints.
-func TestCheck(t *testing.T) {
+// TestInstallationCheck changes installed files, one at a time, and says what the check prints.
+func TestInstallationCheck(t *testing.T) {
 	t.Parallel()
 	c := mustLoad(t)
 	edit := func(old, with string) func(string) string {

@@ -47,7 +47,9 @@ func loaded(metrics []byte, metric *regexp.Regexp, what string, content []byte) 
 	found := metric.FindSubmatch(metrics)
 	switch {
 	case found == nil:
+		//guard:installation-no-manifest-server
 		return []string{fmt.Sprintf("kube-apiserver: it has not loaded %s", what)}
+	//guard:installation-another-manifest-server
 	case string(found[1]) != want:
 		return []string{fmt.Sprintf("kube-apiserver: the hash of %s is %s, want %s", what, found[1], want)}
 	}

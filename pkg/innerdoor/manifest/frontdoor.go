@@ -25,8 +25,10 @@ var notMarked = "!(has(request.resourceAttributes)" +
 // FrontDoorConditions returns the matchConditions of the front door in kube-apiserver's AuthorizationConfiguration: kube-apiserver
 // does not call it about the identities that are left out and, if the manifest asks the other authorizers, about these questions.
 func (c Config) FrontDoorConditions() []string {
+	//guard:manifest-identities-front-door
 	conditions := []string{c.withDefaults().Identities.expression(
 		"(has(request.user) ? request.user : '')", "request.groups", "has(request.groups)")}
+	//guard:manifest-marker-nobody-sends
 	if c.AsksOthers {
 		conditions = append(conditions, notMarked)
 	}

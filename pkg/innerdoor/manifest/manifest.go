@@ -158,6 +158,7 @@ func allowed(verb, name string) string {
 	if name != "" {
 		namespace, selected = namespaceOfNamed, ".name("+name+")"
 	}
+	//guard:manifest-version-questions
 	return "authorizer.group(request.requestResource.group).resource(request.requestResource.resource)" +
 		".subresource(has(request.requestSubResource) ? request.requestSubResource : '')" +
 		".namespace(" + namespace + ")" + selected + ".labelSelector('" + OtherAuthorizersKey + "').check('" + verb + "').allowed()"
@@ -182,6 +183,7 @@ func (c Config) othersAllow(k innerdoor.Kind) []string {
 	var expressions []string
 	for _, way := range k.Ways {
 		expression := expressionOf(way)
+		//guard:manifest-owners
 		if c.OwnerReferences && k.Operation == admissionregistrationv1.Update {
 			expression += " && (" + sameOwners + " || " + allowed("delete", nameOfRequest) + ")"
 		}
@@ -222,6 +224,7 @@ func (c Config) webhook(k innerdoor.Kind) *admissionregistrationv1.ValidatingWeb
 // canary returns the webhook for canaries, which calls the inner door for all of them and for nothing else. It is the last one, so
 // that a manifest that has been cut off does not call it.
 func (c Config) canary() admissionregistrationv1.ValidatingWebhook {
+	//guard:manifest-canaries-other-users
 	return *c.named("canary", []admissionregistrationv1.RuleWithOperations{{
 		Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update, admissionregistrationv1.Delete},
 		Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"*"}, Resources: []string{"configmaps"}},
@@ -232,6 +235,8 @@ func (c Config) canary() admissionregistrationv1.ValidatingWebhook {
 }
 
 // named returns a webhook that calls the inner door.
+//
+//guard:manifest-fails-closed
 func (c Config) named(name string, rules []admissionregistrationv1.RuleWithOperations, conditions []admissionregistrationv1.MatchCondition) *admissionregistrationv1.ValidatingWebhook {
 	return &admissionregistrationv1.ValidatingWebhook{
 		Name:                    name + "." + ConfigurationName,

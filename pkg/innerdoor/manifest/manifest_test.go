@@ -138,9 +138,9 @@ func calls(t *testing.T, written *admissionregistrationv1.ValidatingWebhookConfi
 	return called
 }
 
-// TestCalls has the writes that other authorizers allow, completely or in part, in kube-apiserver's own evaluation of
+// TestManifestCalls has the writes that other authorizers allow, completely or in part, in kube-apiserver's own evaluation of
 // the manifest.
-func TestCalls(t *testing.T) {
+func TestManifestCalls(t *testing.T) {
 	t.Parallel()
 	written, err := manifest.New(config())
 	if err != nil {

@@ -451,8 +451,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestSilence has results that count for three intervals, and not longer.
-func TestSilence(t *testing.T) {
+// TestProbeSilence has results that count for three intervals, and not longer.
+func TestProbeSilence(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name         string
@@ -888,8 +888,8 @@ func TestTooManyServers(t *testing.T) {
 	}
 }
 
-// TestRun probes again and again, and at once if a certificate is new.
-func TestRun(t *testing.T) {
+// TestProbeRun probes again and again, and at once if a certificate is new.
+func TestProbeRun(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "one")
 	p := c.newReplica(t, nil)

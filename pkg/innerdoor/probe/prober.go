@@ -220,11 +220,14 @@ func (p *Prober) ended(ctx context.Context, address string, began time.Time, r *
 	if s.last != result {
 		klog.FromContext(ctx).Info("Probed the inner door", "server", address, "result", result.result, "before", s.last.result, "message", result.message)
 	}
+	//guard:probe-results-older-rounds
 	if s.learnsNothing(result, r.certificate()) || began.Before(s.lastAt) && result.weight() < news {
 		return
 	}
+	//guard:late-answers-extend-nothing
 	s.last, s.lastAt = result, began
 	// A round that is not good ties, too: the certificate is not known then.
+	//guard:probe-certificates-rounds-other-replicas-answer
 	if certificate := r.certificate(); certificate != "" && result.result != Elsewhere && !began.Before(s.tiedAt) {
 		s.certificate, s.tiedAt = certificate, began
 	}
@@ -234,6 +237,7 @@ func (p *Prober) ended(ctx context.Context, address string, began time.Time, r *
 // while the server is overloaded. What was known then counts to the end of its bound, and is not extended. Without this, a user who
 // overloads a kube-apiserver would close permission on conditions for all others.
 func (s *server) learnsNothing(result outcome, certificate string) bool {
+	//guard:late-answers-another-certificate
 	return result.late && s.last.result.callsInnerDoor() && (certificate == "" || certificate == s.certificate)
 }
 

@@ -154,6 +154,7 @@ func (r *round) run(ctx context.Context, client *http.Client, server, namespace,
 		}()
 	}
 	outcomes, last := make([]outcome, len(canaries)), outcome{}
+	//guard:probe-news-beside-silence
 	for left := len(canaries); left > 0 && (waited != nil || last.weight() < news); {
 		select {
 		case a := <-answers:
@@ -177,12 +178,15 @@ func (r *round) send(ctx context.Context, client *http.Client, server, namespace
 	if err != nil {
 		return outcome{result: Failed, message: kubeapiservers.Shortened(fmt.Sprintf("%s: %v", c.verb, err)), answered: errors.Is(err, kubeapiservers.ErrNoStatus), late: isLate(nil, err)}
 	}
+	//guard:probe-canary-passed
 	if kubeapiservers.Passed(status) {
 		return outcome{result: Passed, message: c.verb + ": the server did not call the inner door"}
 	}
 	switch got, ok := innerdoor.CanaryDigestOf(status, r.nonce); {
+	//guard:probe-refusal-something-else
 	case !ok:
 		return outcome{result: Failed, message: kubeapiservers.Shortened(fmt.Sprintf("%s: refused, but not by the inner door: %d %s", c.verb, status.Code, status.Message)), answered: true, late: isLate(status, nil)}
+	//guard:probe-another-manifest
 	case got != digest:
 		return outcome{result: OtherManifest, message: kubeapiservers.Shortened(fmt.Sprintf("%s: the server has the manifest %s, and this replica has %s", c.verb, got, digest))}
 	}
@@ -202,10 +206,13 @@ func (r *round) tied() outcome {
 		}
 	}
 	switch {
+	//guard:probe-several-certificates
 	case len(r.certificates) > 1:
 		return outcome{result: Contradictory, message: "the checks about its canaries arrived with several client certificates: does one address have several servers?"}
+	//guard:probe-reused-answers
 	case missing == 1 && again:
 		return outcome{result: Cached, message: "the server did not ask again: set cacheAuthorizedRequests to false"}
+	//guard:probe-checks-other-replicas-answer
 	case missing > 0 || len(r.certificates) == 0 || r.certificates[0] == "":
 		return outcome{result: Elsewhere, message: "the server calls the inner door, and another replica of Proviso answers its checks"}
 	}

@@ -47,9 +47,11 @@ func (p *Prober) isKnown(certificate string) (known bool, reason string) {
 	tied := 0
 	for _, address := range p.listed {
 		s := p.servers[address]
+		//guard:probe-old-ties
 		if s == nil || s.certificate != certificate || !p.isFresh(s.tiedAt) {
 			continue
 		}
+		//guard:probe-server-does-not-call-inner-door
 		if !p.calls(s) {
 			return false, p.reasonOf(s)
 		}
@@ -76,6 +78,7 @@ func (p *Prober) calls(s *server) bool {
 
 // lacks reports whether a server answers, and is not seen to call the inner door with the manifest of this replica.
 func (s *server) lacks() bool {
+	//guard:probe-servers-answer-otherwise
 	return s.last.result == Passed || s.last.result == OtherManifest || s.last.answered
 }
 
@@ -89,26 +92,33 @@ func (p *Prober) mayBeShared(certificate string) bool {
 		case s.certificate == "" || age > memory:
 		case s.certificate == certificate:
 			same++
+		//guard:probe-certificates-servers-have-left
 		case slices.Contains(p.listed, address) || age <= kubeapiservers.AliveFor+boundIntervals*p.config.Interval:
 			others++
 		}
 	}
+	//guard:probe-certificates-shared
 	return same > 1 || others == 0
 }
 
 // allCall reports whether all servers call the inner door, and no server that runs is missing in the list.
 func (p *Prober) allCall() (known bool, reason string) {
 	switch {
+	//guard:probe-old-list
 	case !p.isFresh(p.listedAt):
 		return false, "the kube-apiservers cannot be listed"
+	//guard:probe-old-leases
 	case !p.isFresh(p.aliveAt):
 		return false, "the Leases of the kube-apiservers cannot be read"
+	//guard:probe-no-lease-alive
 	case p.alive < 1:
 		return false, "no kube-apiserver has renewed its Lease lately: they may share a client certificate"
+	//guard:probe-servers-not-listed
 	case len(p.listed) < p.alive:
 		return false, fmt.Sprintf("%d kube-apiservers run, and the addresses of %d are known: they may share a client certificate", p.alive, len(p.listed))
 	}
 	for _, address := range p.listed {
+		//guard:probe-other-servers-certificate
 		if s := p.servers[address]; !p.calls(s) {
 			return false, "it may share its client certificate with " + address + ": " + p.reasonOf(s)
 		}
@@ -122,6 +132,7 @@ func (p *Prober) allCall() (known bool, reason string) {
 func (p *Prober) untiedCall() (known bool, reason string) {
 	for _, address := range p.listed {
 		s := p.servers[address]
+		//guard:probe-certificates-servers-without-manifest
 		isUntied := s == nil || s.certificate == "" || s.lacks() && !p.isFresh(s.tiedAt)
 		if isUntied && !p.calls(s) {
 			return false, "it may share its client certificate with " + address + ": " + p.reasonOf(s)

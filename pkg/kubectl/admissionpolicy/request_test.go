@@ -61,8 +61,8 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// TestUnknown checks that a decision that depends on data that only a server has is an error, and no guess.
-func TestUnknown(t *testing.T) {
+// TestUnknownPolicies checks that a decision that depends on data that only a server has is an error, and no guess.
+func TestUnknownPolicies(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name    string

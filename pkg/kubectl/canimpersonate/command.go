@@ -177,10 +177,12 @@ func (o *options) read(verb, target string) (err error) {
 // print prints the answer, and returns its exit code. Everything but allowed, or conditions without a denial, is no.
 func (o *options) print(screen *terminal.Terminal, username string, status *authorizationv1alpha1.ImpersonationReviewStatus) error {
 	switch {
+	//guard:can-impersonate-allowed-denied
 	case status.Allowed && !status.Denied:
 		o.warnAboutRequest(username, status.RequestDecision)
 		_, err := fmt.Fprintln(o.Out, screen.Answer("yes"))
 		return err
+	//guard:can-impersonate-conditions-denial
 	case !status.Denied && len(status.ConditionsChain) > 0:
 		o.warnAboutRequest(username, status.RequestDecision)
 		if _, err := fmt.Fprintln(o.Out, screen.Answer("yes, if")); err != nil {

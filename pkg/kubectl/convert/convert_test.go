@@ -61,7 +61,7 @@ func TestConvertAll(t *testing.T) {
 	}
 }
 
-func TestMistakes(t *testing.T) {
+func TestConvertMistakes(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ args, input, want string }{
 		{args: "roles.yaml", want: "name files with -f"},

@@ -169,6 +169,7 @@ func readFile(path string, in io.Reader) ([]Document, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	case len(content) > maxFileBytes:
 		return nil, fmt.Errorf("%s: %w", path, errLong)
+	//guard:render-bytes-not-utf-8
 	case !utf8.Valid(content):
 		return nil, fmt.Errorf("%s: %w", path, errEncoding)
 	}
@@ -220,9 +221,11 @@ func toJSON(raw []byte) ([][]byte, error) {
 	case err != nil:
 		return nil, err
 	}
+	//guard:render-documents-within-document
 	if err := decoder.Decode(&ignored); !errors.Is(err, io.EOF) {
 		return nil, errDocuments // kubectl would ignore it
 	}
+	//guard:render-keys-twice
 	object, err := sigsyaml.YAMLToJSONStrict(raw)
 	if err != nil {
 		return nil, err
@@ -264,6 +267,7 @@ func Items(d Document) (items []Document, isList bool, err error) {
 	}
 	list := &metav1.List{}
 	strict, err := kjson.UnmarshalStrict(d.JSON, list)
+	//guard:render-unknown-fields-lists
 	if err == nil && len(strict) > 0 {
 		err = runtime.NewStrictDecodingError(strict)
 	}

@@ -82,6 +82,7 @@ func findEvent(from io.Reader, id string) (*auditv1.Event, error) {
 		}
 		event := &auditv1.Event{}
 		if err := kjson.UnmarshalCaseSensitivePreserveInts(lines.Bytes(), event); err != nil || event.Kind != "Event" || event.APIVersion != auditv1.SchemeGroupVersion.String() {
+			//guard:explain-quoted-audit-logs
 			return nil, fmt.Errorf("line %d: %w", number, errNotAudit) // err quotes the line, which may have secrets
 		}
 		if event.Stage != auditv1.StageResponseComplete {

@@ -345,8 +345,8 @@ const schemas = `{"openapi": "3.0.0", "info": {"title": "t", "version": "v1"}, "
     "class": {"type": "string", "enum": ["bronze", "gold", "silver"]}, "list": {"type": "array", "items": {"type": "object", "properties": {"id": {"type": "string", "enum": ["b", "c"]}}}},
     "modes": {"type": "object", "additionalProperties": {"type": "string", "enum": ["on", "off"]}}}}}}}`
 
-// TestSchemas looks for near misses among the enum values of schemas, and for changes that schemas refuse.
-func TestSchemas(t *testing.T) {
+// TestExplainSchemas looks for near misses among the enum values of schemas, and for changes that schemas refuse.
+func TestExplainSchemas(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "openapi.json")
 	if err := os.WriteFile(file, []byte(schemas), 0o600); err != nil {
@@ -393,8 +393,8 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
-// TestSecretsAreNotShown explains requests about objects with secrets, and looks for them in all formats.
-func TestSecretsAreNotShown(t *testing.T) {
+// TestExplainSecretsAreNotShown explains requests about objects with secrets, and looks for them in all formats.
+func TestExplainSecretsAreNotShown(t *testing.T) {
 	t.Parallel()
 	const secret, object = "hunter2hunter2", `{apiVersion: v1, kind: Secret, metadata: {name: s, labels: {team: red}, annotations: {kubectl.kubernetes.io/last-applied-configuration: "{hunter2hunter2}", note: plain}},
 data: {password: hunter2hunter2, number: "7"}, stringData: {token: hunter2hunter2}}`
@@ -500,8 +500,8 @@ func TestAuditLog(t *testing.T) {
 	}
 }
 
-// TestMistakes checks the messages about bad input.
-func TestMistakes(t *testing.T) {
+// TestExplainMistakes checks the messages about bad input.
+func TestExplainMistakes(t *testing.T) {
 	t.Parallel()
 	good := []string{policy("a", "Allow", "object.a == 1"), review("create", "things", ""), data("CREATE", "object: {apiVersion: v1, kind: Thing}")}
 	for _, tc := range []struct {

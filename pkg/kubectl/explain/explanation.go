@@ -316,6 +316,7 @@ func labelOf(traced *partial.Trace) string {
 }
 
 func (x *explainer) elementText(element *partial.Element) string {
+	//guard:explain-elements-secrets
 	if x.secrecy.hidesAny(element.Reads) {
 		return notShown
 	}
@@ -331,10 +332,12 @@ func isShown(traced *partial.Trace) bool {
 // shown returns the value of a part, or its error. A part that may depend on secrets has its value only if it is a bool.
 func (x *explainer) shown(traced *partial.Trace) (text, failure string) {
 	_, isBool := traced.Value.(types.Bool)
+	//guard:explain-values-secrets
 	isHidden := !isBool && x.secrecy.hidesAny(traced.Reads)
 	switch {
 	case traced.IsUnknown:
 		return resultUnknown, ""
+	//guard:explain-errors-about-secrets
 	case traced.Err != nil && isHidden:
 		return "", cel.FailureClass(traced.Err)
 	case traced.Err != nil:

@@ -96,6 +96,7 @@ func (in *input) load(ctx context.Context, documents []document.Document, errs [
 		meta := metav1.TypeMeta{}
 		_ = kjson.UnmarshalCaseSensitivePreserveInts(d.JSON, &meta)
 		switch {
+		//guard:explain-files-policytest-names
 		case meta.Kind == policytest.Kind && in.isOffline:
 			errs = in.appendError(errs, d, errSuite)
 		case meta.Kind == policytest.Kind:
@@ -131,6 +132,7 @@ func (in *input) load(ctx context.Context, documents []document.Document, errs [
 	if suites == 1 {
 		return nil
 	}
+	//guard:explain-no-cluster-documents
 	if !hasPolicies && in.isOffline {
 		return []error{errNoPolicies}
 	}

@@ -179,6 +179,7 @@ func (s *search) try(ctx context.Context) (*nearMiss, error) {
 			return nil, ctx.Err()
 		}
 		changed, ok := c.apply(s.object)
+		//guard:explain-changes-schema-refuses
 		if !ok || !s.kind.Accepts(s.object, changed, c.path) {
 			continue
 		}
@@ -201,6 +202,7 @@ func (s *search) try(ctx context.Context) (*nearMiss, error) {
 		if err != nil {
 			return nil, err
 		}
+		//guard:explain-changes-not-tried
 		if decisions.Last() == simulation.Yes {
 			return s.nearMissOf(c), nil
 		}
@@ -211,6 +213,7 @@ func (s *search) try(ctx context.Context) (*nearMiss, error) {
 func (s *search) nearMissOf(c candidate) *nearMiss {
 	miss := &nearMiss{Object: string(s.variable), Field: pathText(c.path), Action: actionSet}
 	old, has := valueAt(s.object, c.path)
+	//guard:explain-secrets-near-misses
 	isHidden := s.secrecy.hides(namesOf(c.path))
 	switch {
 	case c.remove:

@@ -36,12 +36,14 @@ type secrecy struct {
 // secrecyOf returns the fields of a request that are not shown: those that hold secrets, by the resource or by the kind of its objects, and
 // further fields, with dots between their names.
 func secrecyOf(r *simulation.Request, further []string) (s secrecy, err error) {
+	//guard:explain-secrets-resource
 	if a := r.Spec.ResourceAttributes; a != nil {
 		s.fields = append(s.fields, secrets[secretResources[strings.TrimSuffix(a.Resource+"/"+a.Subresource, "/")]]...)
 	}
 	if r.Data != nil {
 		for _, raw := range objectsOf(r) {
 			kind, _ := raw["kind"].(string)
+			//guard:explain-secrets-kind-object
 			s.fields = append(s.fields, secrets[kind]...)
 		}
 	}
@@ -65,6 +67,7 @@ func (s secrecy) hidesAny(reads []partial.Read) bool {
 // hides reports whether a field is a secret, is in one, or has one in it.
 func (s secrecy) hides(path []string) bool {
 	return slices.ContainsFunc(s.fields, func(field []string) bool {
+		//guard:explain-parts-holds-secrets
 		common := min(len(field), len(path))
 		return slices.Equal(field[:common], path[:common])
 	})

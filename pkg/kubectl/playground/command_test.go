@@ -57,8 +57,8 @@ func start(t *testing.T, args ...string) (lines [2]string, stop func() int) {
 	}
 }
 
-// TestRun serves the page on a port that the kernel chooses, on one address only, and ends when it is told to.
-func TestRun(t *testing.T) {
+// TestPlaygroundRun serves the page on a port that the kernel chooses, on one address only, and ends when it is told to.
+func TestPlaygroundRun(t *testing.T) {
 	t.Parallel()
 	lines, stop := start(t)
 	m := regexp.MustCompile(`^The playground is at (http://127\.0\.0\.1:([0-9]+)/)$`).FindStringSubmatch(lines[0])

@@ -96,8 +96,8 @@ func testRequest(verb string) string {
 	return fmt.Sprintf("apiVersion: authorization.k8s.io/v1alpha1\nkind: SubjectAccessReview\nspec:\n  user: alice\n  resourceAttributes: {verb: %s, version: v1, resource: things, namespace: ns, name: a}\n", verb)
 }
 
-// TestDecide decides a request, and looks at all parts of the answer.
-func TestDecide(t *testing.T) {
+// TestPlaygroundDecide decides a request, and looks at all parts of the answer.
+func TestPlaygroundDecide(t *testing.T) {
 	t.Parallel()
 	handler := newTestHandler(t)
 	a, status := ask(t, handler, question{Policies: testPolicy + "---\n" + testDenial, Request: testRequest("create"), Object: testObject})
@@ -251,8 +251,8 @@ func TestSecretsAreNotShown(t *testing.T) {
 	}
 }
 
-// TestRefusals sends requests that no page of the server sends.
-func TestRefusals(t *testing.T) {
+// TestPlaygroundRefusals sends requests that no page of the server sends.
+func TestPlaygroundRefusals(t *testing.T) {
 	t.Parallel()
 	handler := newTestHandler(t)
 	body, _ := json.Marshal(question{Policies: testPolicy, Request: testRequest("create"), Object: testObject})

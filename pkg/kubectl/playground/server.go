@@ -38,6 +38,7 @@ const (
 // The headers of all answers. The policy for content lets a page load nothing but the assets of this server, and makes the browser
 // refuse scripts, styles and attributes in a text.
 var headers = map[string]string{
+	//guard:playground-no-scripts-others
 	"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'",
 	"Cross-Origin-Opener-Policy":   "same-origin",
@@ -94,6 +95,7 @@ func (s *server) handler() (http.Handler, error) {
 	protected.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fail(w, http.StatusForbidden, "requests of other pages are refused")
 	}))
+	//guard:playground-requests-other-pages
 	return s.guarded(protected.Handler(mux)), nil
 }
 
@@ -103,10 +105,12 @@ func (s *server) guarded(next http.Handler) http.Handler {
 		for name, text := range headers {
 			w.Header().Set(name, text)
 		}
+		//guard:playground-other-hosts
 		if r.Host != s.host {
 			fail(w, http.StatusMisdirectedRequest, fmt.Sprintf("this is no address of the playground: open http://%s/", s.host))
 			return
 		}
+		//guard:playground-other-origins
 		if origin := r.Header.Get("Origin"); origin != "" && origin != "http://"+s.host {
 			fail(w, http.StatusForbidden, "requests of other pages are refused")
 			return
@@ -124,6 +128,7 @@ var (
 
 // serveDecision answers the request for a decision.
 func (s *server) serveDecision(w http.ResponseWriter, r *http.Request) {
+	//guard:playground-forms
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		fail(w, http.StatusUnsupportedMediaType, "the Content-Type must be application/json")
 		return
@@ -141,6 +146,7 @@ func (s *server) serveDecision(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusServiceUnavailable, errBusy.Error())
 		return
 	}
+	//guard:playground-time-decisions
 	ctx, cancel := context.WithTimeout(r.Context(), s.timeout)
 	defer cancel()
 	decided := make(chan *answer, 1)
@@ -172,6 +178,7 @@ func (s *server) serveDecision(w http.ResponseWriter, r *http.Request) {
 
 // read reads the body of a request. The status is the code of the answer if there is an error.
 func read(w http.ResponseWriter, r *http.Request) (q *question, status int, err error) {
+	//guard:playground-size-requests
 	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBodyBytes))
 	var raw json.RawMessage
 	if err := decoder.Decode(&raw); err != nil {

@@ -47,9 +47,11 @@ func (l *Loader) addMapping(at document.Source, m *policyapi.FieldPermissionMapp
 		l.Fail(at, title, errGeneratedKey)
 		return
 	}
+	//guard:render-invalid-mappings
 	errs := validation.ValidateFieldPermissionMapping(m)
 	var warnings []string
 	if len(errs) == 0 {
+		//guard:render-expressions-mappings
 		_, warnings, errs = mapping.Compile(m.Name, &m.Spec)
 	}
 	for _, err := range errs {
@@ -58,6 +60,7 @@ func (l *Loader) addMapping(at document.Source, m *policyapi.FieldPermissionMapp
 	if len(errs) > 0 {
 		return
 	}
+	//guard:render-same-mapping-twice
 	if other, ok := l.mappings[m.Name]; ok {
 		l.Fail(at, title, fmt.Errorf("the same mapping is in %v, too", other.Source))
 		return

@@ -69,6 +69,7 @@ func NewLoader(namespace string, compiler *partial.Compiler) *Loader {
 var decoder = func() runtime.Decoder {
 	scheme := runtime.NewScheme()
 	install.Install(scheme)
+	//guard:render-unknown-fields
 	return serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDecoder()
 }()
 
@@ -168,8 +169,10 @@ func (l *Loader) add(ctx context.Context, at document.Source, meta *metav1.Objec
 		l.Fail(at, key.String(), errGeneratedKey)
 		return
 	}
+	//guard:render-invalid-policies
 	errs := validate()
 	if len(errs) == 0 {
+		//guard:render-conditions-server-refuses
 		_, errs = l.checker.Check(spec, isNamespaced)
 	}
 	for _, err := range errs {
@@ -178,6 +181,7 @@ func (l *Loader) add(ctx context.Context, at document.Source, meta *metav1.Objec
 	if len(errs) > 0 {
 		return
 	}
+	//guard:render-same-policy-twice
 	if other, ok := l.sources[key]; ok {
 		l.Fail(at, key.String(), fmt.Errorf("the same policy is in %v, too", other))
 		return

@@ -45,6 +45,7 @@ func Text(text string) string {
 	return escaped.String()
 }
 
+//guard:printable-control-characters
 func isEscaped(r rune) bool { return !unicode.IsPrint(r) }
 
 // Lines returns a text whose line breaks are kept, and lines after the first are indented by two blanks: none of them can look like
@@ -54,6 +55,7 @@ func Lines(text string) string {
 	for i := range lines {
 		lines[i] = Text(lines[i])
 	}
+	//guard:printable-lines-begin-message
 	return strings.Join(lines, "\n  ")
 }
 

@@ -50,6 +50,7 @@ var decoder = func() runtime.Decoder {
 	if err := rbacv1.AddToScheme(scheme); err != nil {
 		panic(err)
 	}
+	//guard:convert-unknown-fields
 	return serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 }()
 

@@ -85,6 +85,7 @@ func (o *Objects) permission(kind, namespace, name string, role rbacv1.RoleRef, 
 
 // subject returns a subject as RBAC understands it, or a remark if it matches no user.
 func (p *Permission) subject(s rbacv1.Subject) (rbacv1.Subject, string) {
+	//guard:convert-kinds-subjects
 	switch s.Kind {
 	case rbacv1.UserKind, rbacv1.GroupKind:
 		return rbacv1.Subject{Kind: s.Kind, APIGroup: rbacv1.GroupName, Name: s.Name}, ""
@@ -127,6 +128,7 @@ func (p *Permission) rules(r *rbacv1.PolicyRule) (rules []policyv1alpha1.PolicyR
 	}
 	switch {
 	case len(r.NonResourceURLs) == 0 || len(r.Verbs) == 0:
+	//guard:convert-urls-rolebindings
 	case p.Namespace != "":
 		p.Remarks = append(p.Remarks, fmt.Sprintf("the URLs %q match no request: a RoleBinding is about resources in its namespace", r.NonResourceURLs))
 	default:

@@ -100,6 +100,7 @@ func (l *live) compare(barriers []*barrier.Barrier) ([]comparison, error) {
 		}
 		comparisons = append(comparisons, *c)
 	}
+	//guard:render-check-other-barriers
 	comparisons = append(comparisons, l.others(wanted)...)
 	slices.SortFunc(comparisons, func(a, b comparison) int { return strings.Compare(a.name, b.name) })
 	return comparisons, nil
@@ -124,6 +125,7 @@ func (l *live) compareOne(b *barrier.Barrier) (*comparison, error) {
 	if !hasPolicy {
 		c.status, c.remarks = missing, append(c.remarks, "there is no "+policyKind)
 	}
+	//guard:render-check-bindings
 	if !hasBinding {
 		c.status, c.remarks = missing, append(c.remarks, "there is no "+bindingKind)
 	}
@@ -132,10 +134,12 @@ func (l *live) compareOne(b *barrier.Barrier) (*comparison, error) {
 
 // object compares one object of a barrier. The other one may be missing.
 func (c *comparison) object(kind string, got, want *metav1.ObjectMeta, isEqual bool, gotSpec, wantSpec any) error {
+	//guard:render-check-deletions
 	if got.DeletionTimestamp != nil {
 		c.status, c.remarks = different, append(c.remarks, "the "+kind+" is being deleted")
 	}
 	gotMeta, wantMeta := shared(got, want), shared(want, want)
+	//guard:render-check-labels
 	if isEqual && maps.Equal(gotMeta.Labels, wantMeta.Labels) && maps.Equal(gotMeta.Annotations, wantMeta.Annotations) {
 		return nil
 	}
@@ -213,6 +217,7 @@ func (l *live) others(wanted map[string]bool) []comparison {
 		if wanted[bound] {
 			kind += " of " + bound
 		}
+		//guard:render-check-bindings-others
 		add(kind, &l.bindings[name].ObjectMeta, wanted[bound])
 	}
 	comparisons := make([]comparison, 0, len(found))
@@ -224,6 +229,8 @@ func (l *live) others(wanted map[string]bool) []comparison {
 }
 
 // isBarrier reports whether an object has the label or the name of a barrier.
+//
+//guard:render-check-barriers-without-their-label
 func isBarrier(meta *metav1.ObjectMeta) bool {
 	return meta.Labels[barrier.ManagedByLabel] == barrier.ManagedBy ||
 		slices.ContainsFunc(barrier.NameSuffixes(), func(suffix string) bool { return strings.HasSuffix(meta.Name, suffix) })
@@ -256,6 +263,7 @@ func shownComparisons(comparisons []comparison) (string, error) {
 		for _, diff := range c.diffs {
 			text.WriteString("\n")
 			for line := range strings.Lines(diff) {
+				//guard:render-check-texts-cluster
 				text.WriteString(printable.Text(strings.TrimSuffix(line, "\n")) + "\n")
 			}
 		}

@@ -109,8 +109,8 @@ func checkAgainst(t *testing.T, s *stored, input string, args ...string) result 
 	return run(t, input, append([]string{"--check", "-f", "-", "--kubeconfig=/dev/null", "--server=" + server.URL}, args...)...)
 }
 
-// TestCheck changes one thing in a cluster at a time.
-func TestCheck(t *testing.T) {
+// TestRenderCheck changes one thing in a cluster at a time.
+func TestRenderCheck(t *testing.T) {
 	t.Parallel()
 	input := policyOf("a", "Deny") + "---" + policyOf("b", "Deny") + "---" + policyOf("c", "Deny") + "---" + policyOf("d", "Allow")
 	manifests := mustRun(t, input, "-f", "-").out

@@ -176,6 +176,7 @@ func (o *options) run(ctx context.Context) error {
 	if err := o.writeReport(report); err != nil {
 		return err
 	}
+	//guard:render-strict
 	if n := report.untranslated(); o.strict && n > 0 {
 		err := fmt.Errorf("--strict: %s of %s %w", counted(n, "part", "parts"), report.subject(), errUntranslated)
 		if o.check { // nothing was compared
@@ -249,6 +250,7 @@ func (o *options) compile(ctx context.Context) ([]*barrier.Barrier, *report, err
 		}
 		report.Policies = append(report.Policies, reportOf(&p, b))
 	}
+	//guard:render-policies-beside-errors
 	if len(l.Errs) > 0 {
 		return nil, nil, utilerrors.NewAggregate(l.Errs)
 	}

@@ -210,8 +210,8 @@ func namespacedOf(metadata string) string {
 	return strings.NewReplacer("ClusterAuthorizationPolicy", "AuthorizationPolicy", "{name: x}", metadata).Replace(policyOf("x", "Deny"))
 }
 
-// TestErrors checks that each mistake is reported with its place, and that nothing is printed then.
-func TestErrors(t *testing.T) {
+// TestRenderErrors checks that each mistake is reported with its place, and that nothing is printed then.
+func TestRenderErrors(t *testing.T) {
 	t.Parallel()
 	good := policyOf("good", "Deny")
 	for _, tc := range []struct {

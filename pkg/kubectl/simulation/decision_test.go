@@ -180,8 +180,8 @@ func TestChecksByAnotherChain(t *testing.T) {
 	}
 }
 
-// TestConditions shows the conditions of a request. The data do not matter.
-func TestConditions(t *testing.T) {
+// TestSimulationConditions shows the conditions of a request. The data do not matter.
+func TestSimulationConditions(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name     string
@@ -259,8 +259,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestSteps shows the opinion of each authorizer, also of those that do not decide, and the policies that match.
-func TestSteps(t *testing.T) {
+// TestSimulationSteps shows the opinion of each authorizer, also of those that do not decide, and the policies that match.
+func TestSimulationSteps(t *testing.T) {
 	t.Parallel()
 	c, source := newSource(t, policies{"a": `Allow: object.class == "dev"`, "d": "Deny"})
 	for _, tc := range []struct {

@@ -134,6 +134,7 @@ func (p *policy) needsMore(r requester) bool {
 			return true
 		}
 	}
+	//guard:who-can-names-members
 	return !r.hasName() && p.expression.ReadsRequestField("userInfo")
 }
 
@@ -148,6 +149,7 @@ func (p *policy) of(ctx context.Context, r requester) (result, string) {
 		return always, ""
 	}
 	by := p.evaluated
+	//guard:who-can-data-users-not-known
 	if p.needsMore(r) {
 		by = p.assumed
 	}

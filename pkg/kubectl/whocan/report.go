@@ -156,6 +156,7 @@ func reportOf(ctx context.Context, in *input, record authorizer.AttributesRecord
 	}
 	lists := [][]rbacv1.Subject{{{Kind: rbacv1.GroupKind, Name: user.SystemPrivilegedGroup}}}
 	for _, p := range in.permissions {
+		//guard:who-can-roles-missing
 		if p.Unknown && (p.Namespace == "" || p.Namespace == record.Namespace) {
 			r.Gaps = append(r.Gaps, fmt.Sprintf("%v: the %s %q, or its rules, are missing: they could not be read, or are in no file", p, p.Role.Kind, p.Role.Name))
 		}
@@ -266,6 +267,7 @@ func (t *tally) answer() string {
 		return answerYesIf
 	case t.permitted:
 		return answerYes
+	//guard:who-can-policies-hold-back
 	case t.always[noOpinion]:
 		return answerNo
 	case t.always[allow] && !t.onCondition[deny] && !t.onCondition[noOpinion]:

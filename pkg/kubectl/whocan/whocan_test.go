@@ -44,8 +44,8 @@ func TestFiles(t *testing.T) {
 	golden.Compare(t, filepath.Join("testdata", "files.golden.txt"), text.String())
 }
 
-// TestMistakes has one clear error for each mistake.
-func TestMistakes(t *testing.T) {
+// TestWhoCanMistakes has one clear error for each mistake.
+func TestWhoCanMistakes(t *testing.T) {
 	t.Parallel()
 	const binding = `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: a}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: a}}`
 	for _, tc := range []struct {

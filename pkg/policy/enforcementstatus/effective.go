@@ -102,6 +102,7 @@ func Effective(entries []policyv1alpha1.RuleEnforcement) metav1.Condition {
 // worstOf returns the entries with the result of the greatest severity, none if everything is enforced.
 func worstOf(entries []policyv1alpha1.RuleEnforcement) []policyv1alpha1.RuleEnforcement {
 	var worst []policyv1alpha1.RuleEnforcement
+	//guard:status-worst-result
 	for _, result := range slices.Backward(severity[1:]) {
 		for i := range entries {
 			if entries[i].Result == result {

@@ -175,6 +175,7 @@ func (s Server) AreKnown() bool {
 
 // others is the place where requests to other servers are decided.
 func (s Server) others() policyv1alpha1.EnforcementPlace {
+	//guard:status-no-front-door
 	if s.FrontDoor {
 		return policyv1alpha1.EnforcedAtFrontDoor
 	}
@@ -204,10 +205,12 @@ func (s Server) resource(found findings, places *Places, effect policyv1alpha1.P
 		}
 		// What this server does not serve, it may be asked about in reviews, where the condition is folded as well.
 		isNamed := group != "*" && !slices.Contains(rule.Verbs, "*")
+		//guard:status-served-folded
 		if folded.Has(verb) || isNamed && !enforced.Has(verb) {
 			foldedVerbs = append(foldedVerbs, verb)
 		}
 	}
+	//guard:status-not-served
 	if !isServed && group != "*" {
 		foldedVerbs = rule.Verbs
 	}
@@ -302,6 +305,7 @@ func (s Server) outcome(at policyv1alpha1.EnforcementPlace, effect policyv1alpha
 	switch {
 	case at == policyv1alpha1.EnforcedAtReviews:
 		return outcome{at: at, result: policyv1alpha1.ResultNotEnforced}
+	//guard:status-folded-condition
 	case evaluated, reads.level() == Request, reads.level() == Namespace && at == policyv1alpha1.EnforcedAtFrontDoor:
 		return outcome{at: at, result: policyv1alpha1.ResultEnforced}
 	case effect == policyv1alpha1.PolicyEffectAllow:

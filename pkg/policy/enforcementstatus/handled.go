@@ -37,6 +37,7 @@ func (s Server) handled(places *Places, reads Reads, group, path string, rule *p
 		return handled{rest: rule}
 	}
 	resource, subresource, _ := strings.Cut(path, "/")
+	//guard:status-reads-without-conditions
 	isWrite := func(verb string) bool { return slices.Contains(s.Writes(group, resource, subresource), verb) }
 	var writes, others []string
 	for _, verb := range resolved(rule.Verbs) {
@@ -52,11 +53,13 @@ func (s Server) handled(places *Places, reads Reads, group, path string, rule *p
 	result := handled{writes: with(rule, writes, rule.APIVersions), rest: with(rule, others, rule.APIVersions)}
 	servers := places.facts.KubeAPIServers
 	switch isWildcard := group == "*" || resource == "*"; {
+	//guard:status-kube-apiservers-do-not-handle-conditions
 	case !places.handle():
 		result.note = notHandled(places)
 	case isWildcard:
 		// It also describes requests that other servers serve.
 		return handled{verbs: writes, rest: rule}
+	//guard:status-fields-excluded-conditions
 	case servers.excludes(group, resource):
 		if places.facts.InnerDoor == nil {
 			result.note = noteExcluded
@@ -64,10 +67,12 @@ func (s Server) handled(places *Places, reads Reads, group, path string, rule *p
 	default:
 		result.note = noteOtherServers
 		some, every := places.local(group, rule.APIVersions)
+		//guard:status-versions-without-conditions
 		if some {
 			result.verbs = writes
 			result.writes = with(rule, writes, places.remote(group, rule.APIVersions))
 		}
+		//guard:status-some-versions-without-conditions
 		if every {
 			result.writes = nil
 		}

@@ -298,15 +298,19 @@ func (p *Places) outcome(t target, verb string, effect policyv1alpha1.PolicyEffe
 	}
 	const at = policyv1alpha1.EnforcedAtInnerDoor
 	switch {
+	//guard:status-selectors-inner-door
 	case effect == policyv1alpha1.PolicyEffectAllow && reads.hasUnseen():
 		return outcome{at, policyv1alpha1.ResultGrantsNothing, noteUnseen}, true
+	//guard:status-deny-inner-door
 	case reads.level() < More || effect != policyv1alpha1.PolicyEffectAllow && effect != policyv1alpha1.PolicyEffectNoOpinion:
 		return outcome{}, false
 	case reads.hasUnseen():
 		return outcome{at, policyv1alpha1.ResultWithholdsUnconditionally, noteUnseen}, true
+	//guard:status-versions-other-servers
 	case !isLocal:
 		return outcome{}, false
 	}
+	//guard:status-servers-lack-inner-door
 	if note := p.facts.InnerDoor.lacking(); note != "" {
 		return outcome{at, policyv1alpha1.ResultInnerDoorUnknown, note}, true
 	}
@@ -388,6 +392,7 @@ func (p *Places) Reviewed(verb, version string, resource schema.GroupResource, s
 	switch some, _ := p.local(t.group, []string{version}); {
 	case isDenial:
 		return false, "one of them could deny, and " + noteDeny + ", so that such a request is denied"
+	//guard:status-reviews-versions-other-servers
 	case !some:
 		return false, noteNotLocal
 	case p.facts.InnerDoor.MissesWebhooks:

@@ -43,8 +43,8 @@ func text(entries []policyv1alpha1.RuleEnforcement) []string {
 	return lines
 }
 
-// TestInnerDoor says for which requests the inner door evaluates a condition, and why not for the others.
-func TestInnerDoor(t *testing.T) {
+// TestStatusInnerDoor says for which requests the inner door evaluates a condition, and why not for the others.
+func TestStatusInnerDoor(t *testing.T) {
 	t.Parallel()
 	const (
 		request, namespace, more = enforcementstatus.Request, enforcementstatus.Namespace, enforcementstatus.More

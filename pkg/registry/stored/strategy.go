@@ -44,6 +44,7 @@ func (s strategy[Spec, Status]) PrepareForCreate(ctx context.Context, obj runtim
 	parts := s.kind.Parts(obj)
 	*parts.Status = *new(Status)
 	parts.Meta.Generation = 1
+	//guard:finalizers-own-at-creation
 	s.dropFinalizers(ctx, parts.Meta, nil)
 }
 
@@ -59,6 +60,7 @@ func (s strategy[Spec, Status]) dropFinalizers(ctx context.Context, meta *metav1
 
 func (s strategy[Spec, Status]) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
 	parts, before := s.kind.Parts(obj), s.kind.Parts(old.DeepCopyObject())
+	//guard:finalizers-own-at-update
 	s.dropFinalizers(ctx, parts.Meta, before.Meta.Finalizers)
 	*parts.Status = *before.Status
 	parts.Meta.Generation = before.Meta.Generation
@@ -84,6 +86,7 @@ func (s strategy[Spec, Status]) Validate(_ context.Context, obj runtime.Object) 
 		_, errs = s.check(obj)
 	}
 	if len(errs) == 0 && s.kind.CheckChange != nil {
+		//guard:errors-changes-creation
 		errs = s.kind.CheckChange(obj, nil)
 	}
 	return errs
@@ -97,6 +100,7 @@ func (s strategy[Spec, Status]) ValidateUpdate(_ context.Context, obj, old runti
 		_, errs = s.check(obj)
 	}
 	if len(errs) == 0 && s.kind.CheckChange != nil && !s.sameSpec(obj, old) {
+		//guard:errors-changes-update
 		errs = s.kind.CheckChange(obj, old)
 	}
 	return errs

@@ -199,9 +199,9 @@ func (a auditing) Decide(_ context.Context, attributes authorizer.Attributes) au
 	return a.decision
 }
 
-// TestAudit checks that a review warns of a Deny policy with the enforcement Audit, that it does not count for it, and that the answer
+// TestVirtualAudit checks that a review warns of a Deny policy with the enforcement Audit, that it does not count for it, and that the answer
 // is the same.
-func TestAudit(t *testing.T) {
+func TestVirtualAudit(t *testing.T) {
 	t.Parallel()
 	const warned = "would be denied: policy=p reason=Denied: it denies the request"
 	for _, tc := range []struct {

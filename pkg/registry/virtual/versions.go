@@ -43,6 +43,7 @@ func (r *Reviewer) servedVersions(record authorizer.AttributesRecord, config *au
 	if len(versions) == 0 {
 		return nil
 	}
+	//guard:review-versions-several-verbs
 	if record.APIVersion = versions[0]; authorization.HasWildcards(record) {
 		return nil // the review is also about several verbs, for example
 	}
@@ -60,6 +61,7 @@ func (r *Reviewer) reviewVersions(ctx context.Context, record authorizer.Attribu
 		answers = append(answers, versionAnswer{version, status, warnings})
 	}
 	warnings := []string{fmt.Sprintf(warningVersions, strings.Join(versions, ", "))}
+	//guard:review-versions-other-answers
 	if slices.ContainsFunc(answers[1:], answers[0].differs) {
 		return combined(answers), warnings
 	}
@@ -93,6 +95,7 @@ func combined(answers []versionAnswer) authorizationapi.SubjectAccessReviewStatu
 		case folded.Allowed:
 			decision = "allowed"
 		}
+		//guard:review-version-denies
 		result.Allowed, result.Denied = result.Allowed && folded.Allowed, result.Denied || folded.Denied
 		result.EvaluationError = join(result.EvaluationError, folded.EvaluationError)
 		reasons = append(reasons, strings.TrimSuffix(fmt.Sprintf("%s: %s: %s", a.version, decision, folded.Reason), ": "))

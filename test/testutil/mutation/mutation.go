@@ -3,153 +3,160 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package mutation checks that tests fail when a guard is deleted from the code. A mutant is a
-// package in which one text is replaced by another. Its tests run through an overlay of the go
-// command, so that no file of the repository changes.
+// Package mutation checks that tests fail when a guard is taken from the code. A guard is a place in the code with a marker, such as
+// //guard:expired, on a line of its own before it. A mutant names a guard, a change of its syntax, and a test that must fail. So code can be moved
+// and renamed without a change of its mutants. The tests run through an overlay of the go command, so that no file of the repository changes.
 package mutation
 
 import (
+	"bytes"
 	"cmp"
-	"context"
-	"encoding/json"
+	"fmt"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
-	"testing"
-	"time"
 )
 
-const (
-	// Time is the processor time in which tests must detect a mutant.
-	Time = time.Minute
-	// patience is the factor for the elapsed time on a machine with other load.
-	patience = 4
-)
-
-// Suite is a package, the tests that must fail for each of its mutants, and the mutants.
-type Suite struct {
-	// Package is the directory of the package, relative to the root of the module.
-	Package string
-	// Tests is the directory of the package whose tests must notice. If it is empty, it is Package.
-	Tests string
-	// Test is the pattern of the tests that must notice, as for go test -run.
-	Test string
-	// Env are environment variables of the tests, as NAME=value.
-	Env []string
-	// Mutants are the mutants of the package.
-	Mutants []Mutant
-}
-
-// Mutant is the package without one of its guards: the text Old, which must occur exactly once in
-// File, is replaced by New.
+// Mutant is the code with one change.
 type Mutant struct {
-	Name, File, Old, New string
-	// Test is the pattern of the tests that must fail for this mutant. If empty, the suite's
-	// pattern is used.
+	// Guard is the name of the marker, and Change what happens to the code after it. Both are empty for a quoted mutant.
+	Guard  string
+	Change Change
+	// Name, Old and New are of a quoted mutant: the text Old, which occurs once in the code, is replaced by New. The change of a quoted mutant is
+	// one that the syntax alone does not define, for example of a number or a text.
+	Name, Old, New string
+	// Test is the test that must fail. It exists once in the module.
 	Test string
 }
 
-// Exist fails if a mutant cannot be created from the current code.
-func (s Suite) Exist(t *testing.T) {
-	t.Helper()
-	for _, m := range s.Mutants {
-		t.Run(m.Name, func(t *testing.T) {
-			t.Parallel()
-			s.mutated(t, m)
+// String returns the name of the mutant.
+func (m Mutant) String() string {
+	return cmp.Or(m.Name, strings.TrimSpace(m.Guard+" "+string(m.Change)))
+}
+
+// Parse reads mutants from lines with the guard, the change and the test. Empty lines, and those that begin with #, do not count.
+func Parse(content string) (mutants []Mutant, err error) {
+	for i, line := range strings.Split(content, "\n") {
+		fields := strings.Fields(line)
+		if len(fields) == 0 || strings.HasPrefix(line, "#") {
+			continue
+		}
+		if len(fields) != 3 {
+			return nil, fmt.Errorf("line %d has %d fields, want a guard, a change and a test", i+1, len(fields))
+		}
+		mutants = append(mutants, Mutant{Guard: fields[0], Change: Change(fields[1]), Test: fields[2]})
+	}
+	return mutants, nil
+}
+
+// Module is the code of a module with its guards and tests.
+type Module struct {
+	root   string
+	guards map[string]*Guard
+	// sources are the Go files that are not tests, and tests the directories of the packages that have a test.
+	sources map[string][]byte
+	tests   map[string][]string
+}
+
+// Load reads the packages of a module below some directories.
+func Load(root string, directories ...string) (*Module, error) {
+	root, err := filepath.Abs(root) // the go command runs in the directories of packages
+	if err != nil {
+		return nil, err
+	}
+	m := &Module{root: root, guards: map[string]*Guard{}, sources: map[string][]byte{}, tests: map[string][]string{}}
+	for _, directory := range directories {
+		err := filepath.WalkDir(filepath.Join(root, directory), func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() || !strings.HasSuffix(path, ".go") {
+				return err
+			}
+			content, err := os.ReadFile(path) //nolint:gosec // a file of the repository
+			if err != nil {
+				return err
+			}
+			if strings.HasSuffix(path, "_test.go") {
+				for _, found := range testFunction.FindAllSubmatch(content, -1) {
+					m.tests[string(found[1])] = append(m.tests[string(found[1])], filepath.Dir(path))
+				}
+				return nil
+			}
+			m.sources[path] = content
+			return collect(path, content, m.guards)
 		})
-	}
-}
-
-// Run runs the tests against each mutant whose name matches wanted, one after the other, and fails
-// if they do not detect it.
-func (s Suite) Run(t *testing.T, wanted *regexp.Regexp) {
-	t.Helper()
-	for _, m := range s.Mutants {
-		if wanted.MatchString(m.Name) {
-			t.Run(m.Name, func(t *testing.T) { s.run(t, m) })
+		if err != nil {
+			return nil, err
 		}
 	}
+	return m, nil
 }
 
-// mutated returns the path of a mutant's file and its changed content.
-func (s Suite) mutated(t *testing.T, m Mutant) (path, content string) {
-	t.Helper()
-	path = filepath.Join(root(t), s.Package, m.File)
-	source, err := os.ReadFile(path) //nolint:gosec // a file of the repository
-	if err != nil {
-		t.Fatal(err)
+var testFunction = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+
+// Check returns what is wrong with mutants: one that cannot be made of the code, one whose test does not exist once, a guard without a mutant, and two
+// mutants that are the same.
+func (m *Module) Check(mutants []Mutant) (errs []error) {
+	unused, seen := maps.Clone(m.guards), map[string]bool{}
+	for _, mutant := range mutants {
+		if _, _, err := m.mutated(mutant); err != nil {
+			errs = append(errs, fmt.Errorf("%v: %w", mutant, err))
+		}
+		if found := m.tests[mutant.Test]; len(found) != 1 {
+			errs = append(errs, fmt.Errorf("%v: the test %s exists in %d packages, want 1: %v", mutant, mutant.Test, len(found), found))
+		}
+		if seen[mutant.String()] {
+			errs = append(errs, fmt.Errorf("there are two mutants %q", mutant))
+		}
+		seen[mutant.String()] = true
+		delete(unused, mutant.Guard)
 	}
-	if n := strings.Count(string(source), m.Old); n != 1 {
-		t.Fatalf("%s has %d occurrences of %q, want 1", path, n, m.Old)
+	for _, name := range slices.Sorted(maps.Keys(unused)) {
+		errs = append(errs, fmt.Errorf("%s:%d: the guard %q has no mutant", unused[name].File, unused[name].Line, name))
 	}
-	return path, strings.Replace(string(source), m.Old, m.New, 1)
+	return errs
 }
 
-func (s Suite) run(t *testing.T, m Mutant) {
-	t.Helper()
-	binary := s.build(t, m)
-	pattern := s.Test
-	if m.Test != "" {
-		pattern = m.Test
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience*Time)
-	defer cancel()
-	run := exec.CommandContext(ctx, binary, "-test.failfast", "-test.run", pattern) //nolint:gosec // it was just built
-	run.Dir = s.tests(t)
-	run.Env = append(append(os.Environ(), "GOMAXPROCS=1"), s.Env...)
-	output, _ := run.CombinedOutput()
-	used := run.ProcessState.UserTime() + run.ProcessState.SystemTime()
-	if ctx.Err() != nil || used > Time || !strings.Contains(string(output), "--- FAIL: ") {
-		t.Fatalf("the tests %s do not detect the mutant in %v of processor time: %s", pattern, used, output)
-	}
-	t.Logf("noticed after %v of processor time: %s", used.Round(time.Millisecond), output)
-}
-
-// tests returns the path of the package whose tests must notice.
-func (s Suite) tests(t *testing.T) string {
-	t.Helper()
-	return filepath.Join(root(t), cmp.Or(s.Tests, s.Package))
-}
-
-// build compiles the tests against the mutant.
-func (s Suite) build(t *testing.T, m Mutant) (binary string) {
-	t.Helper()
-	original, content := s.mutated(t, m)
-	directory := t.TempDir()
-	mutated, overlay := filepath.Join(directory, filepath.Base(m.File)), filepath.Join(directory, "overlay.json")
-	replace, err := json.Marshal(map[string]any{"Replace": map[string]string{original: mutated}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, content := range map[string]string{mutated: content, overlay: string(replace)} {
-		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
+// mutated returns the path of the file that a mutant changes, and its content.
+func (m *Module) mutated(mutant Mutant) (path string, content []byte, err error) {
+	if mutant.Guard == "" {
+		path, content, err = m.replaced(mutant)
+	} else {
+		var edits []edit
+		if edits, err = m.edits(mutant, "true"); err == nil {
+			g := m.guards[mutant.Guard]
+			path, content = g.File, edited(g.files, g.source, edits)
 		}
 	}
-	binary = filepath.Join(directory, "mutant.test")
-	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", binary, ".") //nolint:gosec // the paths are ours
-	build.Dir = s.tests(t)
-	if output, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("the mutant does not compile: %s", output)
+	if err == nil {
+		_, err = parser.ParseFile(token.NewFileSet(), path, content, parser.SkipObjectResolution)
 	}
-	return binary
+	return path, content, err
 }
 
-// root returns the root directory of the module of the test.
-func root(t *testing.T) string {
-	t.Helper()
-	directory, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
+func (m *Module) edits(mutant Mutant, on string) ([]edit, error) {
+	g := m.guards[mutant.Guard]
+	if g == nil {
+		return nil, fmt.Errorf("no marker has the guard %q", mutant.Guard)
 	}
-	for at := directory; ; at = filepath.Dir(at) {
-		if _, err := os.Stat(filepath.Join(at, "go.mod")); err == nil {
-			return at
-		}
-		if at == filepath.Dir(at) {
-			t.Fatalf("%s is not in a module", directory)
+	return g.edits(mutant.Change, on)
+}
+
+// replaced returns the file that has the text of a quoted mutant, with the text replaced.
+func (m *Module) replaced(mutant Mutant) (path string, content []byte, err error) {
+	occurrences := 0
+	for name, source := range m.sources {
+		if n := bytes.Count(source, []byte(mutant.Old)); n > 0 {
+			occurrences += n
+			path, content = name, bytes.Replace(source, []byte(mutant.Old), []byte(mutant.New), 1)
 		}
 	}
+	if occurrences != 1 {
+		return "", nil, fmt.Errorf("the text occurs %d times, want 1: %q", occurrences, mutant.Old)
+	}
+	return path, content, nil
 }

@@ -194,6 +194,7 @@ func workOfSearching(args []ref.Val) uint64 {
 func workOfInserting(args []ref.Val) uint64 {
 	work := uint64(size(args[len(args)-1]))
 	if len(args) == 2 {
+		//guard:cost-keys-inserted
 		work += costOfKeys(args[1])
 	}
 	return work

@@ -115,6 +115,7 @@ func (m *measure) call(c ast.CallExpr, depth int, add func(int)) {
 // pattern counts a regular expression that is a constant. It records an error if all such patterns of the expression together
 // take too long to parse, or are too large. After an error it parses no further patterns.
 func (m *measure) pattern(text string) {
+	//guard:patterns-together-one-expression
 	if m.patternWork += patternWork(text); m.patternWork > maxPatternWork && len(text) <= maxPatternSize {
 		m.fail(errPatternWork)
 	}
@@ -127,6 +128,8 @@ func (m *measure) pattern(text string) {
 }
 
 // functionName returns the name of the function of a call, without a leading dot: .f() calls the same function as f().
+//
+//guard:patterns-functions-after-dot
 func functionName(c ast.CallExpr) string { return strings.TrimPrefix(c.FunctionName(), ".") }
 
 // constantPatterns returns the regular expressions of a call that are constants.

@@ -148,6 +148,7 @@ func New(env *cel.Env) (*Guard, error) {
 
 // Options returns the options with which every program is planned.
 func (g *Guard) Options() []cel.ProgramOption {
+	//guard:contained-costs-lists
 	return []cel.ProgramOption{cel.CostTracking(costs{walks: g.walks}), cel.CostTrackerOptions(listTrackers()...), cel.InterruptCheckFrequency(interruptFrequency), cel.CustomDecoratorV2(g.CheckCalls), cel.CustomDecoratorV2(ContainPanics), cel.CustomDecoratorV2(interrupted)}
 }
 

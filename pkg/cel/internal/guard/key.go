@@ -104,8 +104,10 @@ func chargedKeys(i interpreter.InterpretableV2) (interpreter.InterpretableV2, er
 		return value, nil
 	}
 	if attribute, ok := value.(interpreter.InterpretableAttribute); ok && call.Function() == indexKeyFunction {
+		//guard:cost-keys-indexes
 		return key{resolved{attribute}}, nil
 	}
+	//guard:cost-other-keys
 	return key{value}, nil
 }
 

@@ -37,9 +37,11 @@ func ContainPanics(i interpreter.InterpretableV2) (interpreter.InterpretableV2, 
 		if isOperator(node.Function()) {
 			return i, nil
 		}
+		//guard:contained-calls
 		return containedCall{node}, nil
 	case interpreter.InterpretableConstructor:
 		if node.Type() == types.MapType && !hasPlainKeys(node) {
+			//guard:contained-maps
 			return containedConstructor{node}, nil
 		}
 	}
@@ -111,6 +113,7 @@ func hashableArgs(call interpreter.InterpretableCall) []interpreter.Interpretabl
 			}
 		}
 	}
+	//guard:contained-sets-constants
 	return []interpreter.InterpretableV2{hashable{args[0], longest}, args[1]}
 }
 
@@ -154,6 +157,7 @@ func hashableValue(v ref.Val) ref.Val {
 // callIn calls the operator in. If the second argument is a map, a value that Go cannot hash is not in it.
 func callIn(o *functions.Overload, args []ref.Val) ref.Val {
 	if _, ok := args[1].(traits.Mapper); ok {
+		//guard:contained-keys
 		return invoke(o, []ref.Val{hashableValue(args[0]), args[1]})
 	}
 	return invoke(o, args)

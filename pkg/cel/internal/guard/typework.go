@@ -73,6 +73,7 @@ func (g *Guard) CheckTypeWork(e ast.Expr) (TypeWork, error) {
 	case w.copied > maxTypeWork:
 		return TypeWork{w.nodes, maxTypeWork}, ErrTypeWork
 	}
+	//guard:patterns-together-one-policy
 	return TypeWork{w.nodes, uint64(w.copied) + w.patterns}, nil //nolint:gosec // not negative, and bounded
 }
 
@@ -183,6 +184,7 @@ func (w *typeWork) isHidden(name string) bool {
 }
 
 func (w *typeWork) selection(e ast.Expr) typeBound {
+	//guard:types-variables-macros-hide-others
 	if name, ok := qualifiedName(e); ok && !w.isHidden(name) {
 		if t, ok := w.identifiers[strings.TrimPrefix(name, ".")]; ok {
 			w.try(1, 0)
@@ -285,6 +287,7 @@ func (w *typeWork) call(c ast.CallExpr) typeBound {
 	if c.IsMemberFunction() {
 		target := w.expr(c.Target())
 		if prefix, ok := qualifiedName(c.Target()); ok { // a variable of a macro hides no function
+			//guard:types-functions-after-dot
 			qualified := callStyle{strings.TrimPrefix(prefix, ".") + "." + name, false}
 			if _, ok := w.candidates[qualified]; ok {
 				style = qualified

@@ -83,6 +83,7 @@ func (r *REST) Create(ctx context.Context, obj runtime.Object, createValidation 
 	if err != nil {
 		return nil, err
 	}
+	//guard:reviews-two-forms
 	if read.conditional != nil && read.options != nil {
 		return nil, apierrors.NewBadRequest("spec.conditionalAuthorization and spec.authorizationOptions request conditions in different forms: set one of them")
 	}
@@ -90,6 +91,7 @@ func (r *REST) Create(ctx context.Context, obj runtime.Object, createValidation 
 		return nil, err
 	}
 	attributes := authorization.AttributesOf(read.subject, read.resource, read.nonResource)
+	//guard:reviews-upstreams-form-without-gate
 	if r.reviewer.Upstream && read.options != nil && upstreamform.Handles(read.options.HandledDecisionTypes) {
 		*read.status, err = virtual.ReviewUpstream(ctx, r.reviewer, attributes)
 		return obj, err

@@ -40,8 +40,10 @@ func (r *REST) checkForm(request *authorizationapi.AuthorizationConditionsReques
 		{"request.dryRun", request.DryRun}, {"request.impersonation", request.Impersonation != nil},
 	})
 	switch {
+	//guard:conditions-reviews-two-forms
 	case len(proposed) > 0 && len(ofKEP) > 0:
 		return apierrors.NewBadRequest(fmt.Sprintf("the review mixes two forms: it has %s, and %s of KEP-5681: send one form", strings.Join(proposed, ", "), strings.Join(ofKEP, ", ")))
+	//guard:conditions-reviews-upstreams-form-without-gate
 	case len(proposed) > 0 && !r.upstream:
 		return apierrors.NewBadRequest(strings.Join(proposed, ", ") + " needs the feature gate UpstreamConditionalDecisions, which is off")
 	}
@@ -74,6 +76,7 @@ func (r *REST) evaluateUpstream(ctx context.Context, caller user.Info, request *
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
+	//guard:conditions-reviews-data-admissionrequest
 	if errs := validation.ValidateConditionsData(data, field.NewPath("request", "admissionRequest")); len(errs) > 0 {
 		return nil, apierrors.NewInvalid(schema.GroupKind{Group: virtual.GroupOf(ctx), Kind: "AuthorizationConditionsReview"}, "", errs)
 	}

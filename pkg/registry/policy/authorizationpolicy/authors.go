@@ -105,6 +105,7 @@ func (g *guard) MayUpdate(ctx context.Context, obj, old runtime.Object) error {
 	if sameSpec(w.policy, before) {
 		return nil
 	}
+	//guard:policies-checks-others-changes
 	return g.mayWrite(w, isRestriction(w.policy) || isRestriction(before))
 }
 
@@ -113,6 +114,7 @@ func (g *guard) mayWrite(w *write, restricts bool) error {
 	if err := w.need(restricts, !isRestriction(w.policy)); err != nil {
 		return err
 	}
+	//guard:policies-checks-others
 	if g.checksForOthers(w.policy.Spec, w.policy.Meta.Namespace) {
 		return w.mayReview()
 	}
@@ -221,6 +223,7 @@ func (w *write) mayReview() error {
 		User: w.author, Verb: "create", ResourceRequest: true,
 		APIGroup: authorizationapi.GroupName, APIVersion: "v1", Resource: "subjectaccessreviews",
 	})
+	//guard:policies-checks-others-answers
 	if answer == authorizer.DecisionAllow {
 		return nil
 	}

@@ -128,8 +128,8 @@ func TestChecksOfANamespace(t *testing.T) {
 	}
 }
 
-// TestChecksForOthers has alice write policies whose conditions show what others may do, without permission to create SubjectAccessReviews.
-func TestChecksForOthers(t *testing.T) {
+// TestPoliciesChecksForOthers has alice write policies whose conditions show what others may do, without permission to create SubjectAccessReviews.
+func TestPoliciesChecksForOthers(t *testing.T) {
 	t.Parallel()
 	const review = "alice: create authorization.k8s.io/v1/subjectaccessreviews  /"
 	to := func(condition string) func(*metav1.ObjectMeta, *policy.AuthorizationPolicySpec) {

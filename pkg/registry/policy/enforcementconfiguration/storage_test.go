@@ -76,8 +76,8 @@ func update(ctx context.Context, by updater, name string, change func(*policy.En
 	return got.(*policy.EnforcementConfiguration), nil
 }
 
-// TestAuthors writes configurations as those who may not, in every way. A deletion needs no verb, because it only closes.
-func TestAuthors(t *testing.T) {
+// TestConfigurationsAuthors writes configurations as those who may not, in every way. A deletion needs no verb, because it only closes.
+func TestConfigurationsAuthors(t *testing.T) {
 	t.Parallel()
 	s := newStorage(t)
 	ctx := genericapirequest.WithNamespace(t.Context(), metav1.NamespaceNone)

@@ -62,6 +62,7 @@ func NewStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, ch
 	if checker == nil || authors == nil {
 		return nil, errIncomplete
 	}
+	//guard:mappings-many-writes
 	mappings, status, err := stored.New(stored.Kind[policy.FieldPermissionMappingSpec, policy.FieldPermissionMappingStatus]{
 		Resource:   policy.Resource(resource),
 		Singular:   policy.Resource(singular),

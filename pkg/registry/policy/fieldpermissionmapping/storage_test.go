@@ -290,9 +290,9 @@ func TestNoChecker(t *testing.T) {
 	}
 }
 
-// TestFloodOfWrites has one user, who may not write mappings, write more of them than may wait, in dry runs. The rest is
+// TestMappingStorageFloodOfWrites has one user, who may not write mappings, write more of them than may wait, in dry runs. The rest is
 // refused at once, and others write.
-func TestFloodOfWrites(t *testing.T) {
+func TestMappingStorageFloodOfWrites(t *testing.T) {
 	t.Parallel()
 	const sent, fit = 60, 2 + 32
 	var checking, tooMany atomic.Int64

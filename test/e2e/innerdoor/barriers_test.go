@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
 // lockedRBAC lets rob write what the policy locked is about.
@@ -59,104 +60,62 @@ func account(name, labels string) string {
 	return fmt.Sprintf(`{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": %q, "labels": {%s}}}`, name, labels)
 }
 
-const (
-	accounts   = core + "serviceaccounts"
-	dryRun     = "?dryRun=All"
-	byE2E      = "&fieldManager=e2e"
-	withLocked = `"locked": "yes"`
-	withSealed = `"sealed": "yes"`
-	annotated  = `{"metadata": {"annotations": {"a": "b"}}}`
-)
+// goesOnMark is the mark of rows whose requests must pass all the time.
+const goesOnMark = "goes on"
 
-// lockedRow is a dry run.
-type lockedRow struct {
-	user, method, path, contentType, body string
-	// want is the code once every kube-apiserver has the barrier. Before that, the policy denies all requests of its subjects.
-	want int
-	// reason is a part of a refusal then.
-	reason string
+const dryRun = "?dryRun=All"
+
+func locked(t *testing.T) map[string][]*requests.Row {
+	t.Helper()
+	return table(t, "locked.yaml", goesOnMark).Rows
 }
 
-const byBarrier = "denied request: policy=locked reason=Denied: what is locked stays"
-
-// lockedRows has requests on a resource of the inner door, and on one that is not listed.
-var lockedRows = []lockedRow{
-	{"rob", "POST", claims + dryRun, jsonType, claim("n", "prod", ""), 201, ""},
-	{"rob", "POST", claims + dryRun, jsonType, claim("n", "prod", withLocked), 403, byBarrier},
-	{"rob", "PATCH", claims + "/open" + dryRun, mergeType, annotated, 200, ""},
-	{"rob", "PATCH", claims + "/shut" + dryRun, mergeType, annotated, 403, byBarrier},
-	{"rob", "PATCH", claims + "/open" + dryRun, mergeType, `{"metadata": {"labels": {"locked": "yes"}}}`, 403, byBarrier},
-	{"rob", "PATCH", claims + "/shut" + dryRun, mergeType, `{"metadata": {"labels": {"locked": null}}}`, 403, byBarrier},
-	{"rob", "PATCH", claims + "/n" + dryRun + byE2E, applyType, claim("n", "prod", ""), 201, ""},
-	{"rob", "PATCH", claims + "/n" + dryRun + byE2E, applyType, claim("n", "prod", withLocked), 403, byBarrier},
-	{"rob", "DELETE", claims + "/open" + dryRun, "", "", 200, ""},
-	{"rob", "DELETE", claims + "/shut" + dryRun, "", "", 403, byBarrier},
-
-	{"dana", "POST", claims + dryRun, jsonType, claim("n", "dev", ""), 201, ""},
-	{"dana", "POST", claims + dryRun, jsonType, claim("n", "prod", ""), 403, notMet},
-	{"dana", "POST", claims + dryRun, jsonType, claim("n", "dev", withLocked), 403, "policy=locked"},
-	{"dana", "POST", claims + dryRun, jsonType, claim("n", "prod", withLocked), 403, ""},
-	{"dana", "PATCH", claims + "/open" + dryRun, mergeType, annotated, 200, ""},
-	{"dana", "PATCH", claims + "/shut" + dryRun, mergeType, annotated, 403, "policy=locked"},
-	{"dana", "PATCH", claims + "/n" + dryRun + byE2E, applyType, claim("n", "dev", ""), 201, ""},
-	{"dana", "PATCH", claims + "/n" + dryRun + byE2E, applyType, claim("n", "prod", ""), 403, notMet},
-	{"dana", "DELETE", claims + "/open" + dryRun, "", "", 200, ""},
-	{"dana", "DELETE", claims + "/shut" + dryRun, "", "", 403, "policy=locked"},
-	{"nina", "POST", claims + dryRun, jsonType, claim("n", "dev", ""), 403, ""},
-
-	{"rob", "POST", accounts + dryRun, jsonType, account("n", ""), 201, ""},
-	{"rob", "POST", accounts + dryRun, jsonType, account("n", withLocked), 403, byBarrier},
-	{"rob", "PATCH", accounts + "/open" + dryRun, mergeType, annotated, 200, ""},
-	{"rob", "PATCH", accounts + "/shut" + dryRun, mergeType, annotated, 403, byBarrier},
-	{"rob", "DELETE", accounts + "/shut" + dryRun, "", "", 403, byBarrier},
-	{"dana", "POST", accounts + dryRun, jsonType, account("n", ""), 403, "forbidden"},
+// runnerAt sends rows to a kube-apiserver.
+func (p *pair) runnerAt(server int) *requests.Runner {
+	return &requests.Runner{Sender: p.sender.At(p.Servers[server].URL())}
 }
 
-// sendRow sends a row to a kube-apiserver. The answer is empty if there is none in time.
-func (p *pair) sendRow(ctx context.Context, server int, row *lockedRow) (int, string, error) {
-	c := *p.users[row.user]
-	c.base = p.Servers[server].URL()
+// sendRow sends a row to a kube-apiserver. There is an error if there is no answer in time.
+func (p *pair) sendRow(ctx context.Context, t *testing.T, server int, row *requests.Row) (*requests.Answer, error) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	return c.send(ctx, row.method, row.path, row.contentType, strings.NewReader(row.body))
+	return p.runnerAt(server).Send(ctx, t, row)
 }
 
 // wantRows compares the outcomes of all rows at a kube-apiserver. folded says that the policy denies all requests of its subjects.
 func (p *pair) wantRows(t *testing.T, when string, server int, folded bool) {
 	t.Helper()
-	for i := range lockedRows {
-		row := &lockedRows[i]
-		want, reason := row.want, row.reason
-		if folded && row.user != "nina" {
-			want, reason = http.StatusForbidden, "policy=locked reason=Error"
+	runner := p.runnerAt(server)
+	runner.Want = func(row *requests.Row) *requests.Outcome {
+		if folded && row.User.Name != "nina" {
+			return &requests.Outcome{Code: http.StatusForbidden, Says: []string{"policy=locked reason=Error"}}
 		}
-		code, answer, err := p.sendRow(t.Context(), server, row)
-		if err != nil || code != want || !strings.Contains(answer, reason) {
-			t.Errorf("%s, server %d: %s %s %s %s: got %d %.400s, %v, want %d %s", when, server, row.user, row.method, row.path, row.body, code, answer, err, want, reason)
-		}
+		return &row.Outcome
 	}
+	t.Run(fmt.Sprintf("%s, server %d", when, server), func(t *testing.T) { runner.Run(t, locked(t)["locked"]) })
 }
 
 // never sends all rows that policies deny to both kube-apiservers again and again, until stop is called. None may pass.
 func (p *pair) never(t *testing.T) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
+	rows := locked(t)["locked"]
 	var group sync.WaitGroup
 	for server := range p.Servers {
 		group.Go(func() {
 			sent, passed := 0, 0
 			for ctx.Err() == nil {
-				for i := range lockedRows {
-					row := &lockedRows[i]
-					if row.want < 400 {
+				for _, row := range rows {
+					if row.Code < 400 {
 						continue
 					}
-					code, answer, err := p.sendRow(ctx, server, row)
-					if err == nil && code < 300 {
+					answer, err := p.sendRow(ctx, t, server, row)
+					if err == nil && answer.Code < 300 {
 						if passed++; passed > 3 {
 							continue
 						}
-						t.Errorf("server %d: passes: %s %s %s %s: %d %.300s", server, row.user, row.method, row.path, row.body, code, answer)
+						t.Errorf("server %d: passes: %s: %d %.300s", server, row, answer.Code, answer.Body)
 					}
 					if err == nil {
 						sent++
@@ -177,18 +136,18 @@ func (p *pair) never(t *testing.T) (stop func()) {
 func (p *pair) goesOn(t *testing.T) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
+	rows := slices.DeleteFunc(locked(t)["locked"], func(row *requests.Row) bool { return !row.Is(goesOnMark) })
 	var group sync.WaitGroup
 	group.Go(func() {
 		writes := 0
 		for ctx.Err() == nil {
-			for _, i := range []int{0, 2, 6, 8, 21, 23} {
-				row := &lockedRows[i]
-				code, answer, err := p.sendRow(ctx, 0, row)
+			for _, row := range rows {
+				answer, err := p.sendRow(ctx, t, 0, row)
 				if ctx.Err() != nil {
 					break
 				}
-				if writes++; err != nil || code != row.want {
-					t.Errorf("%s %s of a user whom RBAC allows: got %d %.300s, %v", row.method, row.path, code, answer, err)
+				if writes++; err != nil || answer.Code != row.Code {
+					t.Errorf("%s, of a user whom RBAC allows: got %+v, %v", row, answer, err)
 				}
 			}
 			time.Sleep(50 * time.Millisecond)
@@ -287,16 +246,8 @@ func TestBarriersOfTwoServers(t *testing.T) {
 	}
 	p.apply(t, policies)
 	p.apply(t, lockedRBAC)
-	for path, bodies := range map[string][]string{
-		claims:   {claim("open", "dev", ""), claim("shut", "dev", withLocked)},
-		accounts: {account("open", ""), account("shut", withLocked), account("sealed", withSealed)},
-	} {
-		for _, body := range bodies {
-			if code, answer := p.send(t, cluster.Admin, "POST", path, jsonType, body); code != http.StatusCreated {
-				t.Fatalf("%s: got %d %s", path, code, answer)
-			}
-		}
-	}
+	rows := locked(t)
+	p.runnerAt(0).Run(t, rows["before"])
 	p.passes(t, 0)
 	p.passes(t, 1)
 
@@ -357,12 +308,8 @@ func TestBarriersOfTwoServers(t *testing.T) {
 	stop()
 	t.Run("another text", func(t *testing.T) {
 		p.apply(t, lockedPolicy("sealed"))
-		sealed := &lockedRow{user: "rob", method: "PATCH", path: accounts + "/sealed" + dryRun, contentType: mergeType, body: annotated}
 		for server := range p.Servers {
-			eventually(t, "the new text", func() bool {
-				code, answer, err := p.sendRow(t.Context(), server, sealed)
-				return err == nil && code == http.StatusForbidden && strings.Contains(answer, byBarrier)
-			})
+			p.runnerAt(server).Await(t, rows["sealed"][0])
 		}
 		p.barrierIs(t, "")
 	})
@@ -400,10 +347,9 @@ func TestBarriersOfTwoServers(t *testing.T) {
 			return err != nil
 		})
 		for server := range p.Servers {
-			eventually(t, "what was sealed may be written", func() bool {
-				code, _, err := p.sendRow(t.Context(), server, &lockedRow{user: "rob", method: "PATCH", path: accounts + "/sealed" + dryRun, contentType: mergeType, body: annotated})
-				return err == nil && code == http.StatusOK
-			})
+			passes := p.runnerAt(server)
+			passes.Want = func(*requests.Row) *requests.Outcome { return &requests.Outcome{Code: http.StatusOK} }
+			passes.Await(t, rows["sealed"][0])
 		}
 	})
 	if err := errors.Join(p.Servers[0].Resume(), p.Servers[1].Resume()); err != nil {

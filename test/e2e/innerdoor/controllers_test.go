@@ -20,6 +20,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
 // teams are the policies for dana, who writes what has the label team=blue. She has no rights by RBAC.
@@ -87,12 +88,13 @@ func (r *rig) everything(t *testing.T) string {
 	list := "resources:"
 	count := 0
 	for _, path := range []string{"/api", "/apis"} {
-		code, answer, err := r.users[cluster.Admin].sendWith(t.Context(), "GET", path, "", nil, map[string]string{"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"})
-		if err != nil || code != http.StatusOK {
-			t.Fatalf("%s: %d %v", path, code, err)
+		accept := http.Header{"Accept": {"application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}}
+		answer, err := r.sender.Do(t.Context(), nil, requests.Request{Method: http.MethodGet, Path: path, Header: accept})
+		if err != nil || answer.Code != http.StatusOK {
+			t.Fatalf("%s: %+v %v", path, answer, err)
 		}
 		groups := &apidiscoveryv2.APIGroupDiscoveryList{}
-		if err := json.Unmarshal([]byte(answer), groups); err != nil {
+		if err := json.Unmarshal([]byte(answer.Body), groups); err != nil {
 			t.Fatal(err)
 		}
 		for _, resource := range writable(groups) {

@@ -17,14 +17,12 @@ import (
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	kubectlplugin "github.com/proviso-authz/proviso/pkg/kubectl"
-	"github.com/proviso-authz/proviso/test/testutil/barriertable"
-	"github.com/proviso-authz/proviso/test/testutil/cluster"
 	"github.com/proviso-authz/proviso/test/testutil/nearmiss"
 	"github.com/proviso-authz/proviso/test/testutil/policysuite"
+	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
 // fillers have the fields without which kube-apiserver stores no object of a kind. The objects of suites have only what policies read.
@@ -75,7 +73,6 @@ var suiteRows = map[string]suiteRow{
 type suiteSender struct {
 	*recipeSender
 
-	sender  *barriertable.Sender
 	schemas []string
 	sent    int
 }
@@ -83,15 +80,7 @@ type suiteSender struct {
 // testSuites sends the requests that the suites of the examples and of the templates refuse, and again with the near miss that kubectl proviso explain
 // finds offline, with the schemas of kube-apiserver and without them. Another test tries those of the ValidatingAdmissionPolicies.
 func (a *recipeSender) testSuites(t *testing.T) {
-	config, err := a.Client(cluster.Admin)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sender, err := barriertable.NewSender(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &suiteSender{recipeSender: a, sender: sender}
+	s := &suiteSender{recipeSender: a}
 	for i, path := range []string{"api/v1", "apis/apps/v1", "apis/certificates.k8s.io/v1", "apis/resource.k8s.io/v1", "apis/authorization.k8s.io/v1"} {
 		code, schemas := s.sendAs(t, nil, http.MethodGet, "/openapi/v3/"+path, "", nil)
 		file := filepath.Join(t.TempDir(), fmt.Sprintf("%d.json", i))
@@ -259,18 +248,14 @@ func (s *suiteSender) wait(t *testing.T, what string, holds func() (bool, string
 }
 
 // sendAs sends a request as a user, or as the admin.
-func (s *suiteSender) sendAs(t *testing.T, as user.Info, method, path, contentType string, body any) (int, string) {
+func (s *suiteSender) sendAs(t *testing.T, as *requests.User, method, path, contentType string, body any) (int, string) {
 	t.Helper()
 	s.sent++
 	text := ""
 	if body != nil {
-		text = s.pass.fill(asJSON(t, body))
+		text = strings.ReplaceAll(asJSON(t, body), "{csr}", s.csr)
 	}
-	code, answer, err := s.sender.SendAs(t.Context(), as, method, path, contentType, text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return code, answer
+	return s.sender.Send(t, as, method, path, contentType, text)
 }
 
 // objectIn returns an object of the data of a request, or nil.
@@ -294,7 +279,7 @@ func (s *suiteSender) try(t *testing.T, tc *policysuite.Test, row *suiteRow, mis
 	if row.version != "" {
 		attributes.Version, object["apiVersion"] = row.version, attributes.Group+"/"+row.version
 	}
-	as := &user.DefaultInfo{Name: tc.Request.User, Groups: tc.Request.Groups, Extra: map[string][]string{}}
+	as := &requests.User{Name: tc.Request.User, Groups: tc.Request.Groups, Extra: map[string][]string{}}
 	for name, values := range tc.Request.Extra {
 		as.Extra[name] = values
 	}
@@ -319,7 +304,7 @@ func (s *suiteSender) try(t *testing.T, tc *policysuite.Test, row *suiteRow, mis
 		t.Fatal(err)
 	}
 	if attributes.Verb == "patch" {
-		return s.sendAs(t, as, http.MethodPatch, path, merge, fromJSON(t, string(change)))
+		return s.sendAs(t, as, http.MethodPatch, path, mergeType, fromJSON(t, string(change)))
 	}
 	changed, err := jsonpatch.MergePatch([]byte(stored), change)
 	if err != nil {
@@ -353,7 +338,7 @@ func (s *suiteSender) store(t *testing.T, path string, old map[string]any) strin
 		t.Fatalf("%s: %d %s", collection, code, answer)
 	}
 	finalizers := map[string]any{"metadata": map[string]any{"finalizers": old["metadata"].(map[string]any)["finalizers"]}}
-	code, stored := s.sendAs(t, nil, http.MethodPatch, path, merge, finalizers)
+	code, stored := s.sendAs(t, nil, http.MethodPatch, path, mergeType, finalizers)
 	if code != http.StatusOK {
 		t.Fatalf("%s: %d %s", path, code, stored)
 	}
@@ -367,7 +352,7 @@ func (s *suiteSender) purge(t *testing.T, path string) {
 		return
 	}
 	s.wait(t, path+" is gone", func() (bool, string) {
-		code, patched := s.sendAs(t, nil, http.MethodPatch, path, merge, map[string]any{"metadata": map[string]any{"finalizers": nil}})
+		code, patched := s.sendAs(t, nil, http.MethodPatch, path, mergeType, map[string]any{"metadata": map[string]any{"finalizers": nil}})
 		if code == http.StatusNotFound {
 			return true, ""
 		}

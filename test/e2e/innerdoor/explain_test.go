@@ -7,7 +7,6 @@ package innerdoor_test
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"net/http"
 	"os"
@@ -22,79 +21,13 @@ import (
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
 	"github.com/proviso-authz/proviso/test/testutil/golden"
 	"github.com/proviso-authz/proviso/test/testutil/nearmiss"
+	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
-// missRow is a request that a recipe refuses, and that explain is asked about.
-type missRow struct {
-	recipe, verb, group, resource, subresource, name string
-
-	target string
-	// refusal is a text in the refusal, "reason=NotMet" if it is empty. refused is its code, 403 if it is 0.
-	refusal string
-	refused int
-	// body is the object of a create. For an update, it is a merge patch that the test puts into the stored object.
-	body string
-	// prepare creates the stored object, as admin.
-	prepare step
-	// again is the target for a delete of an object to which the near miss applies.
-	again string
-	want  string // the near miss
-	code  int    // of the request with the near miss
-}
-
-var missRows = []missRow{
-	{
-		recipe: "storage-class", verb: "create", resource: "persistentvolumeclaims", target: "persistentvolumeclaims",
-		body: with(object("persistentvolumeclaims", "miss", blue), "dev", "gold"), want: `set spec.storageClassName to "dev"`, code: 201,
-	},
-	{
-		recipe: "storage-class", verb: "delete", resource: "persistentvolumeclaims", name: "far", target: "persistentvolumeclaims", again: "near",
-		prepare: step{post, "persistentvolumeclaims", with(object("persistentvolumeclaims", "far", blue), "dev", "gold"), 201, ""},
-		want:    `set spec.storageClassName to "dev"`, code: 200,
-	},
-	{
-		recipe: "sensitive-field-unchanged", verb: "update", group: "apps", resource: "deployments", name: "miss", target: "deployments",
-		prepare: step{post, "deployments", with(object("deployments", "miss", blue), `"containers"`, recipeAccount), 201, ""},
-		body:    `{"spec": {"template": {"spec": {"serviceAccountName": "deployer"}}}}`, want: `set spec.template.spec.serviceAccountName to "web"`, code: 200,
-	},
-	{
-		recipe: "csr-signer-name", verb: "create", group: "certificates.k8s.io", resource: "certificatesigningrequests", target: "certificatesigningrequests",
-		body: recipeSigner("miss", "example.com/servers"), want: `set spec.signerName to "example.com/clients"`, code: 201,
-	},
-	{
-		recipe: "own-finalizer", verb: "update", resource: "persistentvolumeclaims", name: "miss-data", target: "persistentvolumeclaims",
-		prepare: step{post, "persistentvolumeclaims", object("persistentvolumeclaims", "miss-data", blue), 201, ""},
-		body:    `{"metadata": {"labels": {"x": "1"}}}`, want: `remove metadata.labels.x`, code: 200,
-	},
-	{
-		recipe: "node-name", verb: "delete", resource: "pods", name: "miss-far", target: "pods", again: "miss-near",
-		prepare: step{post, "pods", recipePod("miss-far", "node-2"), 201, ""}, want: `set spec.nodeName to "node-1"`, code: 200,
-	},
-	{
-		recipe: "reviews-about-certain-users", verb: "create", group: "authorization.k8s.io", resource: "subjectaccessreviews", target: "/apis/authorization.k8s.io/v1alpha1/subjectaccessreviews",
-		body: podsReviewOf("v1alpha1", "developers"), want: `set spec.groups[0] to "system:authenticated"`, code: 201,
-	},
-	{
-		recipe: "object-names", verb: "create", resource: "configmaps", target: "configmaps",
-		body: object("configmaps", "miss", blue), want: `set metadata.name to "alice-miss"`, code: 201,
-	},
-	{
-		recipe: "token-audience", verb: "create", resource: "serviceaccounts", subresource: "token", name: "ci", target: "serviceaccounts/ci/token",
-		prepare: step{post, "serviceaccounts", object("serviceaccounts", "ci", blue), 201, ""},
-		body:    tokenFor(`"vault.example.com", "https://kubernetes.default.svc"`), want: `set spec.audiences to ["vault.example.com"]`, code: 201,
-	},
-	{
-		recipe: "required-labels", verb: "create", group: "apps", resource: "deployments", target: "deployments", refusal: "reason=Denied",
-		body: object("deployments", "miss-billed", blue), want: `set metadata.labels["cost-center"] to "example"`, code: 201,
-	},
-}
-
-// deviceRow is refused by the policy and by a rule of kube-apiserver, whose message comes first. Its condition reads the namespace, which
-// explain reads from the cluster.
-var deviceRow = missRow{
-	recipe: "dra-admin-access", verb: "create", group: "resource.k8s.io", resource: "resourceclaims", target: "/apis/resource.k8s.io/v1/namespaces/demo/resourceclaims",
-	refusal: "admin access to devices requires", refused: http.StatusUnprocessableEntity,
-	body: deviceClaim, want: "set spec.devices.requests[0].exactly.adminAccess to false", code: 201,
+// miss says what explain finds for a row.
+type miss struct {
+	// Recipe is the recipe that refuses the request, and NearMiss the near miss that explain finds. Again is the name of another object to delete with the near miss.
+	Recipe, NearMiss, Again string
 }
 
 // explained is what the tests read of an explanation.
@@ -155,23 +88,11 @@ func merged(into, patch map[string]any) map[string]any {
 }
 
 // question returns the request of a row as the documents that explain reads.
-func (row *missRow) question(t *testing.T, as identity, object, old map[string]any) string {
+func question(t *testing.T, runner *requests.Runner, row *requests.Row, object, old map[string]any) string {
 	t.Helper()
-	attributes := map[string]any{"verb": row.verb, "group": row.group, "version": "v1", "resource": row.resource, "subresource": row.subresource, "name": row.name}
-	if row.group != "certificates.k8s.io" && row.group != "authorization.k8s.io" {
-		attributes["namespace"] = "demo"
-	}
-	if row.group == "authorization.k8s.io" {
-		attributes["version"] = "v1alpha1"
-	}
-	spec := map[string]any{"user": as["Impersonate-User"], "resourceAttributes": attributes}
-	if group := as["Impersonate-Group"]; group != "" {
-		spec["groups"] = []string{group}
-	}
-	if node := as["Impersonate-Extra-Authentication.kubernetes.io%2fnode-Name"]; node != "" {
-		spec["extra"] = map[string]any{"authentication.kubernetes.io/node-name": []string{node}}
-	}
-	data := map[string]any{"operation": strings.ToUpper(row.verb)}
+	attributes := runner.Checks(t, row)[0]
+	spec := map[string]any{"user": row.User.Name, "groups": row.User.Groups, "extra": row.User.Extra, "resourceAttributes": attributes}
+	data := map[string]any{"operation": strings.ToUpper(attributes.Verb)}
 	if object != nil {
 		data["object"] = object
 	}
@@ -191,63 +112,40 @@ func TestExplain(t *testing.T) {
 		c.InnerDoor, c.Args = &cluster.InnerDoor{Configuration: tableResources}, append(c.Args, "--barriers")
 	})
 	a := newRecipeSender(t, r)
-	for _, row := range append(missRows, deviceRow) {
-		t.Run(row.recipe+" "+row.verb, func(t *testing.T) { a.testMiss(t, &row) })
+	var misses map[string]miss
+	for _, row := range requests.ReadFile(t, filepath.Join("testdata", "explain.yaml"), &misses).Rows["misses"] {
+		t.Run(row.Name, func(t *testing.T) { a.testMiss(t, row, misses[row.Name]) })
 	}
 	t.Run("suites", a.testSuites)
 	t.Run("audit log", func(t *testing.T) { testExplainAuditLog(t, r) })
 }
 
-func (a *recipeSender) testMiss(t *testing.T, row *missRow) {
-	var of recipe
-	for _, r := range recipes {
-		if r.name == row.recipe {
-			of = r
-		}
+func (a *recipeSender) testMiss(t *testing.T, row *requests.Row, m miss) {
+	policy, runner := a.prepare(t, m.Recipe, nil), a.runner()
+	runner.Await(t, row)
+	path, _, _ := strings.Cut(row.To, "?")
+	var object, old map[string]any
+	if row.Do != "post" {
+		_, stored := a.sender.Send(t, nil, http.MethodGet, path, "", "")
+		old = fromJSON(t, stored)
 	}
-	of.prepare = nil
-	if row.prepare.method != "" {
-		of.prepare = []step{row.prepare}
+	if row.Do != "delete" {
+		object = fromJSON(t, runner.Body(t, row))
 	}
-	policy := a.prepare(t, &of)
-	stored := func(name string) map[string]any {
-		_, answer := a.send(t, step{get, row.target + "/" + name, "", 200, ""}, nil, "")
-		return fromJSON(t, answer)
+	e := a.nearMiss(t, question(t, runner, row, object, old), "-f", "-")
+	if got := strings.TrimSuffix(e.NearMiss.Action+" "+e.NearMiss.Field+" to "+e.NearMiss.Value, " to "); got != m.NearMiss {
+		t.Errorf("got %s, want %s", got, m.NearMiss)
 	}
-	filled := func(text string) map[string]any { return fromJSON(t, a.pass.fill(text)) }
-	refusal, refusedCode := cmp.Or(row.refusal, "reason=NotMet"), cmp.Or(row.refused, http.StatusForbidden)
-	var refused step
-	var question string
-	var object map[string]any
-	switch row.verb {
-	case "create":
-		object = filled(row.body)
-		refused = step{post, row.target, asJSON(t, object), refusedCode, refusal}
-		question = row.question(t, of.as, object, nil)
-	case "update":
-		object = merged(stored(row.name), filled(row.body))
-		refused = step{put, row.target + "/" + row.name, asJSON(t, object), refusedCode, refusal}
-		question = row.question(t, of.as, object, stored(row.name))
-	case "delete":
-		object = stored(row.name)
-		refused = step{remove, row.target + "/" + row.name, "", refusedCode, refusal}
-		question = row.question(t, of.as, nil, object)
+	passing := *row
+	passing.Outcome, passing.Change = requests.Outcome{Code: row.Allowed}, nil
+	if row.Do == "delete" {
+		stored := passing.Stored[0]
+		again := merged(fromJSON(t, asJSON(t, stored.Body)), map[string]any{"metadata": map[string]any{"name": m.Again}})
+		passing.To, passing.Stored = path[:strings.LastIndex(path, "/")+1]+m.Again, []requests.Stored{{To: stored.To, Body: e.NearMiss.Apply(t, again)}}
+	} else {
+		passing.Body = e.NearMiss.Apply(t, object)
 	}
-	a.waitFor(t, refused, of.as)
-	e := a.nearMiss(t, question, "-f", "-")
-	if got := strings.TrimSuffix(e.NearMiss.Action+" "+e.NearMiss.Field+" to "+e.NearMiss.Value, " to "); got != row.want {
-		t.Errorf("got %s, want %s", got, row.want)
-	}
-	object = e.NearMiss.Apply(t, object).(map[string]any)
-	passing := refused
-	if passing.body = asJSON(t, object); row.verb == "delete" {
-		created := merged(filled(row.prepare.body), map[string]any{"metadata": map[string]any{"name": row.again}})
-		a.asAdmin(t, []step{{post, row.target, asJSON(t, e.NearMiss.Apply(t, created)), 201, ""}})
-		passing.target, passing.body = row.target+"/"+row.again, ""
-	}
-	if code, answer := a.send(t, passing, of.as, ""); code != row.code {
-		t.Errorf("%s %s with the near miss %s: got %d %.600s, want %d", passing.method, passing.target, row.want, code, answer, row.code)
-	}
+	runner.Run(t, []*requests.Row{&passing})
 	if _, err := a.Kubectl(t.Context(), "", "delete", "--wait=false", "-f", policy); err != nil {
 		t.Fatal(err)
 	}
@@ -263,14 +161,9 @@ func testExplainAuditLog(t *testing.T, r *rig) {
 	}
 	const path = "/api/v1/namespaces/" + cluster.AuditedNamespace + "/persistentvolumeclaims"
 	send := func(object map[string]any) (int, string) {
-		code, answer, err := r.users[cluster.Admin].sendWith(t.Context(), http.MethodPost, path, jsonType, strings.NewReader(asJSON(t, object)), identity{"Impersonate-User": "alice"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return code, answer
+		return r.sendAs(t, "alice", http.MethodPost, path, jsonType, asJSON(t, object))
 	}
-	claim := fromJSON(t, with(object("persistentvolumeclaims", "archive", blue), "dev", "gold"))
-	delete(claim["metadata"].(map[string]any)["labels"].(map[string]any), "pass")
+	claim := fromJSON(t, claim("archive", "gold", `"team": "blue"`))
 	eventually(t, "the policy is known", func() bool {
 		code, answer := send(claim)
 		return code == 403 && strings.Contains(answer, "reason=NotMet")

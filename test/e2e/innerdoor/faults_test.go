@@ -22,6 +22,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
 	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
 // testMarker has a user whom a Deny policy keeps from secrets that RBAC lets her read. No form of the marker in the selector of a request helps.
@@ -149,7 +150,7 @@ spec:
 // late sends a POST whose body ends after something has happened that the authorization of the request did not know of.
 func (r *rig) late(t *testing.T, user, path, object string, meanwhile func()) (int, string) {
 	t.Helper()
-	return lateBy(t, r.users[user], r.proxy, path, object, meanwhile)
+	return lateBy(t, r.as(user), r.proxy, path, object, meanwhile)
 }
 
 // lateBy is late by a caller of a kube-apiserver that has a proxy.
@@ -200,26 +201,7 @@ func TestInnerDoorForEverybody(t *testing.T) {
 		second, _ := r.send(t, "rob", "POST", claims+"?dryRun=All", jsonType, claim("x", "dev", ""))
 		return first == http.StatusCreated && second == http.StatusCreated
 	})
-	for _, row := range []request{
-		{"", "rob", "POST", claims, jsonType, claim("r", "prod", ""), 201, true, ""},
-		{"", "rob", "PUT", claims + "/r", jsonType, claim("r", "prod", `"x": "1"`), 200, true, ""},
-		{"", "rob", "PATCH", claims + "/r", mergeType, `{"metadata": {"labels": {"x": "2"}}}`, 200, true, ""},
-		{"", "rob", "PATCH", claims + "/r2?fieldManager=t", applyType, claim("r2", "prod", ""), 201, true, ""},
-		{"", "rob", "PUT", core + "services/r", jsonType, labelled("Service", "r", "red", `, "spec": {"ports": [{"port": 80}]}`), 201, true, ""},
-		{"", "rob", "DELETE", claims + "/r", "", "", 200, true, ""},
-		{"", "rob", "DELETE", claims, "", "", 200, true, ""},
-		{"", "dana", "POST", claims, jsonType, claim("a", "dev", ""), 201, true, ""},
-		{"", "dana", "POST", claims, jsonType, claim("b", "prod", ""), 403, true, notMet},
-		{"", "dana", "POST", core + "secrets", jsonType, labelled("Secret", "s", "blue", ""), 403, false, "cannot create resource"},
-		{"", "admin", "POST", claims, jsonType, claim("admin", "prod", ""), 201, false, ""},
-		{"", "nina", "POST", claims, jsonType, claim("n", "dev", ""), 403, false, "cannot create resource"},
-	} {
-		r.proxy.reset()
-		code, answer := r.send(t, row.user, row.method, row.path, row.contentType, row.body)
-		if calls := r.proxy.calls(); code != row.code || (len(calls) > 0) != row.called || !strings.Contains(answer, row.message) {
-			t.Errorf("%s %s %s: got %d after %d calls: %.600s\nwant %d, the inner door called: %t (%s)", row.user, row.method, row.path, code, len(calls), answer, row.code, row.called, row.message)
-		}
-	}
+	r.runner().Run(t, table(t, "requests.yaml").Rows["everybody"])
 	code, answer := r.late(t, "rob", maps, labelled("ConfigMap", "late", "red", ""), func() {
 		r.apply(t, `
 apiVersion: policy.proviso.dev/v1alpha1
@@ -478,23 +460,27 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: becomes-
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: rob}]
 `)
 	path := "/api/v1/namespaces/" + cluster.Namespace + "/configmaps"
-	become := func(headers map[string]string) (int, string) {
-		code, answer, err := r.users["rob"].sendWith(t.Context(), "POST", path, jsonType, strings.NewReader(labelled("ConfigMap", "c", "blue", "")), headers)
+	become := func(name string, extra map[string][]string) (int, string) {
+		header := http.Header{"Impersonate-User": {name}}
+		for key, values := range extra {
+			header["Impersonate-Extra-"+url.PathEscape(key)] = values
+		}
+		answer, err := r.sender.Do(t.Context(), certified("rob"), requests.Request{
+			Method: "POST", Path: path, ContentType: jsonType, Header: header, Body: strings.NewReader(labelled("ConfigMap", "c", "blue", "")),
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return code, answer
+		return answer.Code, answer.Body
 	}
 	eventually(t, "rob may impersonate", func() bool {
-		code, answer := become(map[string]string{"Impersonate-User": "nina"})
+		code, answer := become("nina", nil)
 		return code == http.StatusForbidden && strings.Contains(answer, `nina\" cannot create`)
 	})
-	if code, answer := become(map[string]string{"Impersonate-User": innerdoor.CanaryUser}); code != http.StatusForbidden {
+	if code, answer := become(innerdoor.CanaryUser, nil); code != http.StatusForbidden {
 		t.Errorf("the canary without a nonce: got %d %s", code, answer)
 	}
-	code, answer := become(map[string]string{
-		"Impersonate-User": innerdoor.CanaryUser, "Impersonate-Extra-" + url.PathEscape(innerdoor.CanaryExtra): innerdoor.NewNonce(),
-	})
+	code, answer := become(innerdoor.CanaryUser, map[string][]string{innerdoor.CanaryExtra: {innerdoor.NewNonce()}})
 	if code != http.StatusForbidden || !strings.Contains(answer, "reserved for Proviso") {
 		t.Errorf("the canary with a nonce: got %d %s", code, answer)
 	}

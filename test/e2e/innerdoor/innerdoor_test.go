@@ -8,7 +8,6 @@ SPDX-License-Identifier: Apache-2.0
 package innerdoor_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -17,9 +16,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
+
+	admissionv1 "k8s.io/api/admission/v1"
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
 // recordDir and recordFrontDoorDir are where the AdmissionReviews and the SubjectAccessReviews are kept for the tests of pkg/innerdoor and of
@@ -46,7 +47,8 @@ const configuration = `resources:
 type rig struct {
 	*cluster.Cluster
 	proxy *proxy
-	users map[string]*caller
+	// sender sends requests to the first kube-apiserver, if the control plane runs.
+	sender *requests.Sender
 }
 
 const demo = "inner-door"
@@ -83,7 +85,7 @@ func prepareRig(t *testing.T, settings string, changes ...func(*cluster.Config))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{Cluster: c, proxy: newProxy(t, c, c.Servers[0]), users: map[string]*caller{}}
+	r := &rig{Cluster: c, proxy: newProxy(t, c, c.Servers[0])}
 	c.InnerDoor.URL = r.proxy.url
 	t.Cleanup(func() {
 		if err := c.Down(); err != nil {
@@ -99,9 +101,39 @@ func (r *rig) up(t *testing.T) {
 	if err := r.Up(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{cluster.Admin, "dana", "rob", "nina"} {
-		r.users[name] = newCaller(t, r.Cluster, name)
+	r.connect(t)
+}
+
+// connect makes the sender.
+func (r *rig) connect(t *testing.T) {
+	t.Helper()
+	admin, err := r.Client(cluster.Admin)
+	if err != nil {
+		t.Fatal(err)
 	}
+	r.sender = requests.NewSender(admin, r.NewUser)
+}
+
+// certified is a user with a client certificate, or the administrator.
+func certified(name string) *requests.User {
+	if name == cluster.Admin {
+		return nil
+	}
+	return &requests.User{Name: name, Certificate: true}
+}
+
+// as returns the caller of a user with a client certificate.
+func (r *rig) as(name string) *caller { return &caller{r.sender, certified(name)} }
+
+// runner sends rows of tables to the first kube-apiserver.
+func (r *rig) runner() *requests.Runner {
+	return &requests.Runner{Sender: r.sender, Calls: r.proxy.take}
+}
+
+// table reads a table.
+func table(t *testing.T, name string, marks ...string) *requests.Table {
+	t.Helper()
+	return requests.ReadFile(t, filepath.Join("testdata", name), nil, marks...)
 }
 
 func (r *rig) apply(t *testing.T, manifest string) {
@@ -111,42 +143,27 @@ func (r *rig) apply(t *testing.T, manifest string) {
 	}
 }
 
-// send sends a request of a user.
+// send sends a request of a user with a client certificate.
 func (r *rig) send(t *testing.T, user, method, path, contentType, body string) (int, string) {
 	t.Helper()
-	if r.users[user] == nil {
-		r.users[user] = newCaller(t, r.Cluster, user)
-	}
-	code, answer, err := r.users[user].send(t.Context(), method, path, contentType, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return code, answer
+	return r.sender.Send(t, certified(user), method, path, contentType, body)
 }
 
 // direct gets a path from Proviso's main port, as admin.
 func (r *rig) direct(t *testing.T, path string) (int, string) {
 	t.Helper()
-	admin := *r.users[cluster.Admin]
-	admin.base = r.ProvisoURL()
-	code, answer, err := admin.send(t.Context(), "GET", path, "", strings.NewReader(""))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return code, answer
+	return r.sender.At(r.ProvisoURL()).Send(t, nil, http.MethodGet, path, "", "")
 }
 
+// eventually is requests.Eventually for a condition without a problem to show.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	for !holds() {
-		select {
-		case <-ctx.Done():
-			t.Fatalf("not in time: %s", what)
-		case <-time.After(100 * time.Millisecond):
+	requests.Eventually(t, what, func() string {
+		if holds() {
+			return ""
 		}
-	}
+		return "it is not so"
+	})
 }
 
 // policies are the policies for dana, who has no rights by RBAC but to read services. rob has rights by RBAC alone, and nina has none.
@@ -294,71 +311,6 @@ const (
 	notMet     = "reason=NotMet"
 )
 
-// request is a row: a request with the outcome, and whether the inner door is called. kube-apiserver attempts an update again after a
-// conflict, and then calls it again.
-type request struct {
-	// name is the name of the recorded review, too.
-	name, user, method, path, contentType, body string
-	code                                        int
-	called                                      bool
-	message                                     string
-}
-
-// requests are sent in this order. Those of one user build on each other.
-var requests = []request{
-	{"claim-post", "dana", "POST", claims, jsonType, claim("a", "dev", ""), 201, true, ""},
-	{"claim-post-refused", "dana", "POST", claims, jsonType, claim("b", "prod", ""), 403, true, "policy=dana-dev-claims reason=NotMet"},
-	{"claim-post-dry-run", "dana", "POST", claims + "?dryRun=All", jsonType, claim("b", "dev", ""), 201, true, ""},
-	{"claim-generate-name", "dana", "POST", claims, jsonType, strings.Replace(claim("", "dev", ""), `"name": ""`, `"generateName": "g-"`, 1), 201, true, ""},
-	{"claim-put", "dana", "PUT", claims + "/a", jsonType, claim("a", "dev", `"x": "1"`), 200, true, ""},
-	{"claim-merge-patch", "dana", "PATCH", claims + "/a", mergeType, `{"metadata": {"labels": {"x": "2"}}}`, 200, true, ""},
-	{"claim-json-patch", "dana", "PATCH", claims + "/a", patchType, `[{"op": "replace", "path": "/metadata/labels/x", "value": "3"}]`, 200, true, ""},
-	{"claim-strategic-merge-patch", "dana", "PATCH", claims + "/a", smpType, `{"metadata": {"labels": {"x": "4"}}}`, 200, true, ""},
-	{"claim-apply", "dana", "PATCH", claims + "/a?fieldManager=t&force=true", applyType, claim("a", "dev", `"x": "5"`), 200, true, ""},
-	{"claim-apply-creates", "dana", "PATCH", claims + "/applied?fieldManager=t", applyType, claim("applied", "dev", ""), 201, true, ""},
-	{"claim-apply-creates-refused", "dana", "PATCH", claims + "/c?fieldManager=t", applyType, claim("c", "prod", ""), 403, true, notMet},
-	{"claim-status", "dana", "PATCH", claims + "/a/status", mergeType, `{"status": {"phase": "Pending"}}`, 200, true, ""},
-	{"claim-of-others", "dana", "PATCH", claims + "/prod", mergeType, `{"metadata": {"labels": {"x": "1"}}}`, 403, true, notMet},
-	{"claim-delete-kept", "dana", "DELETE", claims + "/kept", "", "", 403, true, "policy=dana-deletes reason=NotMet"},
-	{"claim-delete-dry-run", "dana", "DELETE", claims + "/a?dryRun=All", "", "", 200, true, ""},
-	{"claim-delete", "dana", "DELETE", claims + "/a", "", "", 200, true, ""},
-	{"map-post", "dana", "POST", maps, jsonType, labelled("ConfigMap", "m", "blue", `, "data": {"k": "\u003c\u2028ä"}`), 201, true, ""},
-	{"map-collection", "dana", "DELETE", maps + "?labelSelector=team=blue", "", "", 200, true, ""},
-	{"", "dana", "POST", core + "secrets", jsonType, labelled("Secret", "s", "blue", `, "data": {"k": "cw=="}`), 403, false, "cannot create resource"},
-	{"service-put-creates", "dana", "PUT", core + "services/s", jsonType, labelled("Service", "s", "blue", `, "spec": {"ports": [{"port": 80}]}`), 201, true, ""},
-	{"service-put-creates-refused", "dana", "PUT", core + "services/t", jsonType, labelled("Service", "t", "red", `, "spec": {"ports": [{"port": 80}]}`), 403, true, notMet},
-	{"namespace-post", "dana", "POST", "/api/v1/namespaces", jsonType, labelled("Namespace", "blue", "blue", ""), 201, true, ""},
-	{"namespace-post-refused", "dana", "POST", "/api/v1/namespaces", jsonType, labelled("Namespace", "red", "red", ""), 403, true, notMet},
-	{"namespace-patch", "dana", "PATCH", "/api/v1/namespaces/blue", mergeType, `{"metadata": {"labels": {"x": "1"}}}`, 200, true, ""},
-	{"scale-patch", "dana", "PATCH", deploys + "/d/scale", mergeType, `{"spec": {"replicas": 3}}`, 200, true, ""},
-	{"scale-patch-refused", "dana", "PATCH", deploys + "/d/scale", mergeType, `{"spec": {"replicas": 4}}`, 403, true, "policy=dana-scales reason=NotMet"},
-	{"", "dana", "PATCH", deploys + "/d", mergeType, `{"spec": {"replicas": 2}}`, 403, false, "cannot patch resource"},
-	{"token-post", "dana", "POST", core + "serviceaccounts/ci/token", jsonType, `{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": ["vault"]}}`, 201, true, ""},
-	{"token-post-refused", "dana", "POST", core + "serviceaccounts/ci/token", jsonType, `{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": ["https://kubernetes.default.svc"]}}`, 403, true, notMet},
-	{"widget-post-v1", "dana", "POST", widgetsV1, jsonType, widget("v1", "w", "2.5"), 201, true, ""},
-	{"widget-post-v2", "dana", "POST", widgetsV2, jsonType, widget("v2", "w2", "2"), 201, true, ""},
-	{"widget-post-v2-refused", "dana", "POST", widgetsV2, jsonType, widget("v2", "w3", "2.6"), 403, true, "policy=dana-widgets reason=NotMet"},
-	{"widget-apply-v2", "dana", "PATCH", widgetsV2 + "/w?fieldManager=t&force=true", applyType, widget("v2", "w", "1.5"), 200, true, ""},
-	{"widget-merge-patch-v1", "dana", "PATCH", widgetsV1 + "/w", mergeType, `{"spec": {"size": 1}}`, 200, true, ""},
-	{"widget-status", "dana", "PATCH", widgetsV1 + "/w/status", mergeType, `{"status": {"ok": true}}`, 200, true, ""},
-	{"widget-delete-v2", "dana", "DELETE", widgetsV2 + "/w", "", "", 200, true, ""},
-	{"widget-collection-v1", "dana", "DELETE", widgetsV1, "", "", 200, true, ""},
-
-	// What RBAC allows never calls the inner door.
-	{"", "rob", "POST", claims, jsonType, claim("r", "prod", ""), 201, false, ""},
-	{"", "rob", "PUT", claims + "/r", jsonType, claim("r", "prod", `"x": "1"`), 200, false, ""},
-	{"", "rob", "PATCH", claims + "/r", mergeType, `{"metadata": {"labels": {"x": "2"}}}`, 200, false, ""},
-	{"", "rob", "PATCH", claims + "/r2?fieldManager=t", applyType, claim("r2", "prod", ""), 201, false, ""},
-	{"", "rob", "PUT", core + "services/r", jsonType, labelled("Service", "r", "red", `, "spec": {"ports": [{"port": 80}]}`), 201, false, ""},
-	{"", "rob", "POST", widgetsV2, jsonType, widget("v2", "r", "9"), 201, false, ""},
-	{"", "rob", "DELETE", widgetsV1, "", "", 200, false, ""},
-	{"", "rob", "DELETE", claims + "/r", "", "", 200, false, ""},
-	{"", "rob", "POST", "/api/v1/namespaces", jsonType, labelled("Namespace", "rob", "blue", ""), 403, false, "cannot create resource"},
-	{"", "admin", "POST", claims, jsonType, claim("admin", "prod", ""), 201, false, ""},
-	// Nobody folds for nina, so that she does not reach admission.
-	{"", "nina", "POST", claims, jsonType, claim("n", "dev", ""), 403, false, "cannot create resource"},
-}
-
 // TestInnerDoor sends requests to resources that kube-apiserver serves. Their conditions read the object.
 func TestInnerDoor(t *testing.T) {
 	t.Parallel()
@@ -375,39 +327,21 @@ func TestInnerDoor(t *testing.T) {
 		}
 	}
 	r.apply(t, strings.Replace(deployment, `"name": "d"`, `"name": "d", "namespace": "`+demo+`"`, 1))
-	for _, object := range []string{claim("prod", "prod", ""), claim("kept", "dev", `"keep": "true"`)} {
-		if code, answer := r.send(t, "admin", "POST", claims, jsonType, object); code != http.StatusCreated {
-			t.Fatalf("got %d %s", code, answer)
-		}
-	}
+	rows, runner := table(t, "requests.yaml").Rows, r.runner()
+	runner.Run(t, rows["before"])
 	eventually(t, "widgets are served", func() bool { code, _ := r.send(t, "admin", "GET", widgetsV2, "", ""); return code == 200 })
-	eventually(t, "policies and roles are in effect", func() bool {
-		first, _ := r.send(t, "dana", "POST", claims+"?dryRun=All", jsonType, claim("x", "dev", ""))
-		second, _ := r.send(t, "rob", "POST", claims+"?dryRun=All", jsonType, claim("x", "dev", ""))
-		return first == http.StatusCreated && second == http.StatusCreated
-	})
-
-	eventually(t, "the version of widgets is known", func() bool {
-		code, _ := r.send(t, "dana", "POST", widgetsV2+"?dryRun=All", jsonType, widget("v2", "x", "2"))
-		return code == http.StatusCreated
-	})
-
-	for i, row := range requests {
-		name := row.name
-		if name == "" {
-			name = fmt.Sprintf("%d %s %s", i, row.user, row.method)
+	for _, row := range rows["wait"] {
+		runner.Await(t, row)
+	}
+	r.proxy.reset()
+	runner.After = func(row *requests.Row, calls []*admissionv1.AdmissionRequest) {
+		if row.Name != "" && len(calls) > 0 && os.Getenv("PROVISO_RECORD") != "" {
+			record(t, recordDir, row.Name, r.proxy.bodies[0])
+			record(t, recordFrontDoorDir, row.Name, r.proxy.questions[0])
 		}
 		r.proxy.reset()
-		code, answer := r.send(t, row.user, row.method, row.path, row.contentType, row.body)
-		calls := r.proxy.calls()
-		if code != row.code || (len(calls) > 0) != row.called || !strings.Contains(answer, row.message) {
-			t.Errorf("%s: got %d after %d calls: %.600s\nwant %d, the inner door called: %t (%s)", name, code, len(calls), answer, row.code, row.called, row.message)
-		}
-		if row.name != "" && len(calls) > 0 && os.Getenv("PROVISO_RECORD") != "" {
-			record(t, recordDir, row.name, r.proxy.bodies[0])
-			record(t, recordFrontDoorDir, row.name, r.proxy.questions[0])
-		}
 	}
+	runner.Run(t, rows["requests"])
 	t.Run("audit", func(t *testing.T) { testAudit(t, r) })
 	t.Run("metrics", func(t *testing.T) { testMetrics(t, r) })
 	t.Run("status", func(t *testing.T) { testStatus(t, r) })

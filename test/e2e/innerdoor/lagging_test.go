@@ -276,12 +276,11 @@ func TestLagging(t *testing.T) {
 	if _, err := p.Kubectl(t.Context(), "", "create", "namespace", demo); err != nil {
 		t.Fatal(err)
 	}
-	admin := *p.users[cluster.Admin]
-	admin.base = p.ProvisoURL()
+	admin := p.as(cluster.Admin)
 	h := &history{allowed: map[int][]period{}}
-	c := &changer{history: h, admin: &admin}
+	c := &changer{history: h, admin: admin.at(p.ProvisoURL())}
 	c.change(t, func() {})
-	clients := []*caller{p.user(t, 0, "dana"), p.user(t, 1, "dana")}
+	clients := []*caller{p.user(0, "dana"), p.user(1, "dana")}
 	for i := range clients {
 		eventually(t, "writes pass on conditions", func() bool {
 			code, _, err := clients[i].send(t.Context(), "POST", maps+"?dryRun=All", jsonType, strings.NewReader(generated("x", 1)))
@@ -289,9 +288,7 @@ func TestLagging(t *testing.T) {
 		})
 	}
 
-	view := admin
-	view.base = lagging.URL
-	o := &observer{caller: &view}
+	o := &observer{caller: admin.at(lagging.URL)}
 	outcomes := p.load(t, c, clients, store, o, total)
 	judge(t, p, h, o, outcomes, lagging.FrontDoorURL)
 	t.Logf("%d changes of policies", c.changes)

@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package innerdoor_test
 
 import (
-	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
 // manyLate is how many bodies are held back at a time for each user.
@@ -129,14 +129,16 @@ func (r *rig) questions(user string, about func(*authorizationv1.ResourceAttribu
 // over HTTP/2.
 func (r *rig) hold(t *testing.T, user string, n int) *held {
 	t.Helper()
-	sender := r.users[cluster.Admin]
+	sender := r.sender
 	if user == "lara" {
-		certFile, keyFile := r.UserCertificate(cluster.Admin)
-		client := clientWith(t, r.Cluster, certFile, keyFile)
-		transport := client.Transport.(*http.Transport)
-		transport.ForceAttemptHTTP2, transport.TLSNextProto = false, map[string]func(string, *tls.Conn) http.RoundTripper{}
-		sender = &caller{name: cluster.Admin, client: client, base: r.KubeAPIServerURL()}
+		admin, err := r.Client(cluster.Admin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		admin.NextProtos = []string{"http/1.1"}
+		sender = requests.NewSender(admin, nil)
 	}
+	as := &requests.User{Name: user, Groups: []string{"late"}}
 	creates := func(a *authorizationv1.ResourceAttributes) bool { return a.Verb == "create" && a.Version == "v1" }
 	h, before := &held{rig: r, user: user, codes: make([]int, n)}, r.questions(user, creates)
 	for i := range n {
@@ -150,12 +152,13 @@ func (r *rig) hold(t *testing.T, user string, n int) *held {
 		h.done = append(h.done, done)
 		h.all.Go(func() {
 			defer close(done)
-			code, _, err := sender.sendWith(t.Context(), "POST", lateSecrets, jsonType, body, map[string]string{"Impersonate-User": user, "Impersonate-Group": "late"})
+			answer, err := sender.Do(t.Context(), as, requests.Request{Method: "POST", Path: lateSecrets, ContentType: jsonType, Body: body})
 			if err != nil {
 				t.Error(err)
 				_ = body.CloseWithError(err)
+				return
 			}
-			h.codes[i] = code
+			h.codes[i] = answer.Code
 		})
 		go func() { _, _ = io.WriteString(rest, text[:5]) }()
 	}

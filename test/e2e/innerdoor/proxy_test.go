@@ -12,7 +12,6 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -31,6 +30,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
 	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
 // proxy is between kube-apiserver and Proviso's port. It keeps the AdmissionReviews, and the questions at the front door after they
@@ -238,47 +238,20 @@ func (p *proxy) set(change func()) {
 	change()
 }
 
-// caller sends requests of one user to kube-apiserver.
+// caller sends requests of one user to one server.
 type caller struct {
-	name   string
-	client *http.Client
-	base   string
-}
-
-func newCaller(t *testing.T, c *cluster.Cluster, name string, groups ...string) *caller {
-	t.Helper()
-	certFile, keyFile := c.UserCertificate(name)
-	if name != cluster.Admin {
-		var err error
-		if certFile, keyFile, err = c.NewUser(name, groups...); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return &caller{name: name, client: clientWith(t, c, certFile, keyFile), base: c.KubeAPIServerURL()}
+	sender *requests.Sender
+	user   *requests.User
 }
 
 // send sends a request, and returns the status code with the body.
 func (c *caller) send(ctx context.Context, method, path, contentType string, body io.Reader) (int, string, error) {
-	return c.sendWith(ctx, method, path, contentType, body, nil)
-}
-
-// sendWith is send with additional headers.
-func (c *caller) sendWith(ctx context.Context, method, path, contentType string, body io.Reader, headers map[string]string) (int, string, error) {
-	request, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
+	answer, err := c.sender.Do(ctx, c.user, requests.Request{Method: method, Path: path, ContentType: contentType, Body: body})
 	if err != nil {
 		return 0, "", err
 	}
-	if contentType != "" {
-		request.Header.Set("Content-Type", contentType)
-	}
-	for name, value := range headers {
-		request.Header.Set(name, value)
-	}
-	response, err := c.client.Do(request)
-	if err != nil {
-		return 0, "", fmt.Errorf("%s %s %s: %w", c.name, method, path, err)
-	}
-	defer response.Body.Close()
-	content, err := io.ReadAll(response.Body)
-	return response.StatusCode, string(content), err
+	return answer.Code, answer.Body, nil
 }
+
+// at returns the caller at another server.
+func (c *caller) at(url string) *caller { return &caller{c.sender.At(url), c.user} }

@@ -12,10 +12,13 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
 // auditCounts are the counts in the status of a policy with the enforcement Audit.
@@ -62,10 +65,10 @@ subjects:
 // the policies, and then with all of them in Audit. The answers are the same, and the policies count.
 func testRecipesInAudit(t *testing.T, r *rig) {
 	a := &recipesInAudit{newRecipeSender(t, r)}
-	for _, recipe := range recipes {
-		for _, s := range recipe.prepare {
-			if code, answer := a.send(t, s, nil, ""); code != s.code && code != http.StatusConflict {
-				t.Fatalf("%s %s: got %d %s", s.method, s.target, code, answer)
+	for _, recipe := range a.recipes {
+		for _, row := range recipe.rows["before"] {
+			if answer, err := a.runner().Send(t.Context(), t, row); err != nil || answer.Code != row.Code && answer.Code != http.StatusConflict {
+				t.Fatalf("%s: got %+v, %v", row, answer, err)
 			}
 		}
 	}
@@ -95,10 +98,10 @@ func testRecipesInAudit(t *testing.T, r *rig) {
 	for name, counts := range recipeCounts {
 		want[name] = auditCounts{ObservedGeneration: 1, Decided: 2 * counts.Decided, Undetermined: 2 * counts.Undetermined}
 	}
-	eventuallyOr(t, "the policies in Audit count", func() bool {
+	requests.Eventually(t, "the policies in Audit count (-want +got)", func() string {
 		got = a.counts(t)
-		return cmp.Equal(want, got)
-	}, func() { t.Errorf("counts (-want +got):\n%s", cmp.Diff(want, got)) })
+		return cmp.Diff(want, got)
+	})
 	table, err := r.Kubectl(t.Context(), "", "get", "clusterauthorizationpolicies", "alice-dev-volumes")
 	if err != nil || !regexp.MustCompile(`alice-dev-volumes +Allow +Audit .* False +0 \(12 undetermined\) `).MatchString(table) {
 		t.Errorf("got %v and the table\n%s", err, table)
@@ -116,10 +119,10 @@ type recipesInAudit struct{ *recipeSender }
 func (a *recipesInAudit) sendAll(t *testing.T) []string {
 	t.Helper()
 	var answers []string
-	for _, recipe := range recipes {
-		for _, s := range recipe.steps {
-			code, answer := a.send(t, s, recipe.as, "?dryRun=All")
-			line := fmt.Sprintf("%s: %s %s: %d", recipe.name, s.method, s.target, code)
+	for _, recipe := range a.recipes {
+		for _, row := range recipe.rows["steps"] {
+			code, answer := a.dryRun(t, row)
+			line := fmt.Sprintf("%s: %s: %d", recipe.name, row, code)
 			if code >= http.StatusBadRequest {
 				line += " " + answer
 			}
@@ -129,13 +132,25 @@ func (a *recipesInAudit) sendAll(t *testing.T) []string {
 	return answers
 }
 
+// dryRun sends a row as a dry run.
+func (a *recipesInAudit) dryRun(t *testing.T, row *requests.Row) (int, string) {
+	t.Helper()
+	runner := a.runner()
+	runner.DryRun = true
+	answer, err := runner.Send(t.Context(), t, row)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.Code, answer.Body
+}
+
 // grant lets the users of all recipes do everything by RBAC, or no longer.
 func (a *recipesInAudit) grant(t *testing.T, all bool) {
 	t.Helper()
 	if all {
 		subjects := ""
-		for _, recipe := range recipes {
-			subjects += fmt.Sprintf("- {apiGroup: rbac.authorization.k8s.io, kind: User, name: %q}\n", recipe.as["Impersonate-User"])
+		for _, recipe := range a.recipes {
+			subjects += fmt.Sprintf("- {apiGroup: rbac.authorization.k8s.io, kind: User, name: %q}\n", recipe.as.Name)
 		}
 		a.apply(t, grantToAll+subjects)
 	} else if _, err := a.Kubectl(t.Context(), "", "delete", "clusterrolebinding", "recipes"); err != nil {
@@ -145,15 +160,15 @@ func (a *recipesInAudit) grant(t *testing.T, all bool) {
 	if all {
 		want = http.StatusOK
 	}
-	for _, recipe := range recipes {
+	for _, recipe := range a.recipes {
 		eventually(t, "RBAC knows", func() bool {
-			code, _ := a.send(t, step{method: get, target: "/api/v1/namespaces/kube-public"}, recipe.as, "")
+			code, _ := a.sender.Send(t, recipe.as, http.MethodGet, "/api/v1/namespaces/kube-public", "", "")
 			return code == want
 		})
 		// Proviso reuses answers of kube-apiserver for some seconds. No policy of the recipes is there yet that would count this.
-		if all && recipe.enforcedBy == byProviso {
+		if all && recipe.EnforcedBy == byProviso {
 			eventually(t, "Proviso knows", func() bool {
-				code, _ := a.send(t, recipe.steps[0], recipe.as, "?dryRun=All")
+				code, _ := a.dryRun(t, recipe.rows["steps"][0])
 				return code == http.StatusCreated
 			})
 		}
@@ -164,7 +179,7 @@ func (a *recipesInAudit) grant(t *testing.T, all bool) {
 func (a *recipesInAudit) inAudit(t *testing.T) string {
 	t.Helper()
 	var manifests []string
-	for _, recipe := range recipes {
+	for _, recipe := range a.recipes {
 		content, err := os.ReadFile(filepath.Join(a.Manifests, "examples", recipe.name, "policy.yaml"))
 		if err != nil {
 			t.Fatal(err)
@@ -203,7 +218,7 @@ func (a *recipesInAudit) counts(t *testing.T) map[string]auditCounts {
 // testOneEdit enforces a policy that was in Audit.
 func (a *recipesInAudit) testOneEdit(t *testing.T) {
 	t.Helper()
-	r := recipes[0]
+	steps := a.storageClass().rows["steps"]
 	edit := func(enforcement string) {
 		for _, name := range []string{"alice-dev-volumes", "alice-dev-volumes-reads"} {
 			if _, err := a.Kubectl(t.Context(), "", "patch", "clusterauthorizationpolicies", name, "--type=merge", "-p", `{"spec": {"enforcement": "`+enforcement+`"}}`); err != nil {
@@ -212,17 +227,24 @@ func (a *recipesInAudit) testOneEdit(t *testing.T) {
 		}
 	}
 	edit("Enforce")
-	eventually(t, "the recipe is enforced", func() bool { code, _ := a.send(t, r.steps[0], r.as, "?dryRun=All"); return code == r.steps[0].code })
-	if code, answer := a.send(t, r.steps[1], r.as, "?dryRun=All"); code != r.steps[1].code || !strings.Contains(answer, r.steps[1].reason) {
-		t.Errorf("got %d %s", code, answer)
+	runner := a.runner()
+	runner.Await(t, steps[0])
+	runner.DryRun = true
+	if problem := runner.Try(t, steps[1]); problem != "" {
+		t.Error(problem)
 	}
 	eventually(t, "the counts are gone", func() bool { return a.counts(t)["alice-dev-volumes"] == auditCounts{} })
+}
+
+// storageClass is the recipe whose policies the tests of one edit change.
+func (a *recipesInAudit) storageClass() *recipe {
+	return a.recipes[slices.IndexFunc(a.recipes, func(r *recipe) bool { return r.name == "storage-class" })]
 }
 
 // testAtInnerDoor has a Deny in Audit beside the first recipe, which is enforced: the inner door evaluates it with the object.
 func (a *recipesInAudit) testAtInnerDoor(t *testing.T) {
 	t.Helper()
-	r := recipes[0]
+	const claim = `{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": %q, "labels": {"team": "blue"}}, "spec": {"storageClassName": "dev", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}`
 	a.apply(t, `
 apiVersion: policy.proviso.dev/v1alpha1
 kind: ClusterAuthorizationPolicy
@@ -238,11 +260,11 @@ spec:
 	if _, err := a.Kubectl(t.Context(), "", "wait", "--for=condition=Ready", "clusterauthorizationpolicy", "audited-claims"); err != nil {
 		t.Fatal(err)
 	}
-	warning, err := a.Kubectl(t.Context(), strings.ReplaceAll(a.pass.fill(r.steps[0].body), "table-recipe", "demo"), "create", "--as=alice", "-n", "demo", "--dry-run=server", "--validate=false", "-v=0", "--warnings-as-errors", "-f", "-")
+	warning, err := a.Kubectl(t.Context(), fmt.Sprintf(claim, "scratch"), "create", "--as=alice", "-n", "demo", "--dry-run=server", "--validate=false", "-v=0", "--warnings-as-errors", "-f", "-")
 	if err == nil || !strings.Contains(warning+err.Error(), "would be denied: policy=audited-claims reason=Denied: no claims named scratch") {
 		t.Errorf("got %q, %v: want a warning", warning, err)
 	}
-	if code, answer := a.send(t, step{method: post, target: "persistentvolumeclaims", body: object("persistentvolumeclaims", "other", blue)}, r.as, "?dryRun=All"); code != http.StatusCreated {
+	if code, answer := a.sendAs(t, "alice", http.MethodPost, "/api/v1/namespaces/demo/persistentvolumeclaims?dryRun=All", jsonType, fmt.Sprintf(claim, "other")); code != http.StatusCreated {
 		t.Errorf("got %d %s", code, answer)
 	}
 	eventually(t, "the audit log has what would have been denied, once", func() bool {
@@ -256,17 +278,4 @@ spec:
 	if _, err := a.Kubectl(t.Context(), "", "delete", "clusterauthorizationpolicy", "audited-claims"); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// eventuallyOr is eventually that says more before it fails.
-func eventuallyOr(t *testing.T, what string, holds func() bool, explain func()) {
-	t.Helper()
-	done := false
-	t.Cleanup(func() {
-		if !done {
-			explain()
-		}
-	})
-	eventually(t, what, holds)
-	done = true
 }

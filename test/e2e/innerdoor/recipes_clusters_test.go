@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
 // TestRecipesWithBarriers sends the requests of the recipes that barriers enforce to a cluster with both doors and barriers.
@@ -21,9 +22,9 @@ func TestRecipesWithBarriers(t *testing.T) {
 	t.Parallel()
 	a := newRecipeSender(t, newRig(t, "", func(c *cluster.Config) { c.Args = append(c.Args, "--barriers") }))
 	tested := 0
-	for _, recipe := range recipes {
-		if recipe.enforcedBy == byBarriers {
-			t.Run(recipe.name, func(t *testing.T) { a.testByBarrier(t, &recipe) })
+	for _, recipe := range a.recipes {
+		if recipe.EnforcedBy == byBarriers {
+			t.Run(recipe.name, func(t *testing.T) { a.testByBarrier(t, recipe) })
 			tested++
 		}
 	}
@@ -34,25 +35,31 @@ func TestRecipesWithBarriers(t *testing.T) {
 
 // testByBarrier sends the requests of a recipe that a barrier enforces.
 func (a *recipeSender) testByBarrier(t *testing.T, recipe *recipe) {
-	policy := a.prepare(t, recipe)
-	a.asAdmin(t, recipe.beforeBarriers)
+	policy := a.prepare(t, recipe.name, recipe.rows["before"])
+	runner := a.runner()
+	if before := recipe.rows["before-barriers"]; before != nil {
+		runner.Run(t, before)
+	}
 	eventually(t, "the status says that a barrier enforces the policy", func() bool {
 		out, err := a.Kubectl(t.Context(), "", "get", "-f", policy, "-o", "jsonpath={range .items[*].status.enforcement[*]}{.at}={.result} {end}")
 		return err == nil && strings.Contains(out, "Barrier=Enforced ") && !strings.Contains(out, "DeniesUnconditionally")
 	})
-	refuses := func(s step) bool { return s.code == http.StatusForbidden }
-	first := slices.IndexFunc(recipe.withBarriers, refuses)
-	for i, s := range recipe.withBarriers {
-		if s.method == post || i == first { // what passes must not be folded any more
-			a.waitFor(t, s, recipe.as)
+	refuses := func(row *requests.Row) bool { return row.Code == http.StatusForbidden }
+	rows := recipe.rows["barriers"]
+	first := slices.IndexFunc(rows, refuses)
+	for i, row := range rows {
+		if row.Do == "post" || i == first { // what passes must not be folded any more
+			runner.Await(t, row)
 		}
 	}
-	for _, s := range recipe.withBarriers {
-		code, answer := a.send(t, s, recipe.as, "")
-		if code != s.code || !strings.Contains(answer, s.reason) || refuses(s) && !strings.Contains(answer, "ValidatingAdmissionPolicy '") {
-			t.Errorf("%s %s %s\ngot %d %.600s\nwant %d (%s), by a barrier", s.method, s.target, s.body, code, answer, s.code, s.reason)
+	runner.Want = func(row *requests.Row) *requests.Outcome {
+		want := row.Outcome
+		if refuses(row) {
+			want.Says = append(slices.Clone(want.Says), "ValidatingAdmissionPolicy '")
 		}
+		return &want
 	}
+	runner.Run(t, rows)
 }
 
 // TestRecipesOnManagedCluster sends the requests of all recipes to a kube-apiserver without any flag for Proviso. Users whom RBAC allows nothing get
@@ -60,19 +67,19 @@ func (a *recipeSender) testByBarrier(t *testing.T, recipe *recipe) {
 func TestRecipesOnManagedCluster(t *testing.T) {
 	t.Parallel()
 	a := newRecipeSender(t, newManagedRig(t))
-	for _, recipe := range recipes {
+	for _, recipe := range a.recipes {
 		t.Run(recipe.name, func(t *testing.T) {
 			if recipe.managed() == deniesThere {
-				a.apply(t, grantToAll+fmt.Sprintf("- {apiGroup: rbac.authorization.k8s.io, kind: User, name: %q}\n", recipe.as["Impersonate-User"]))
-				a.testByBarrier(t, &recipe)
+				a.apply(t, grantToAll+fmt.Sprintf("- {apiGroup: rbac.authorization.k8s.io, kind: User, name: %q}\n", recipe.as.Name))
+				a.testByBarrier(t, recipe)
 				return
 			}
-			a.prepare(t, &recipe)
-			for _, s := range recipe.steps {
-				if code, answer := a.send(t, s, recipe.as, ""); code != http.StatusForbidden {
-					t.Errorf("%s %s %s\ngot %d %.600s\nwant 403", s.method, s.target, s.body, code, answer)
-				}
+			a.prepare(t, recipe.name, recipe.rows["before"])
+			runner := a.runner()
+			runner.Want = func(*requests.Row) *requests.Outcome {
+				return &requests.Outcome{Code: http.StatusForbidden}
 			}
+			runner.Run(t, recipe.rows["steps"])
 		})
 	}
 }
@@ -98,5 +105,7 @@ func newManagedRig(t *testing.T) *rig {
 	if err := c.Up(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return &rig{Cluster: c, users: map[string]*caller{cluster.Admin: newCaller(t, c, cluster.Admin)}}
+	r := &rig{Cluster: c}
+	r.connect(t)
+	return r
 }

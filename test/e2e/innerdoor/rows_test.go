@@ -22,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
 // ownPolicies are what the users of ownRows may do, each on a condition that wants the team blue.
@@ -109,55 +110,11 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: creates}
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: mallory}, {apiGroup: rbac.authorization.k8s.io, kind: User, name: cora}, {apiGroup: rbac.authorization.k8s.io, kind: User, name: rob}]
 `
 
-const (
-	ownMaps     = "/api/v1/namespaces/own/configmaps"
-	ownServices = "/api/v1/namespaces/own/services"
-	ownPods     = "/api/v1/namespaces/own/pods"
-	sameText    = "a policy denies, or could deny, another request that looks the same at admission"
-	owner       = `{"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "1"}]}}`
-)
+const ownMaps = "/api/v1/namespaces/own/configmaps"
 
-func ownObject(resource, name, team string) string {
-	return strings.ReplaceAll(object(resource, name, team), "{p}", "own")
-}
-
-// ownRows are requests whose users have permissions that could be taken for others.
-var ownRows = []request{
-	// RBAC allows una to update, a policy denies it, and another one allows her to patch on a condition. At admission both are an update,
-	// for which kube-apiserver does not call the inner door.
-	{"", "una", "PATCH", ownMaps + "/blue", mergeType, toBlue("1"), 403, false, sameText},
-	{"", "una", "PATCH", ownMaps + "/red", mergeType, toBlue("1"), 403, false, sameText},
-	{"", "una", "PUT", ownMaps + "/blue", jsonType, ownObject("configmaps", "blue", blue), 403, false, "policy=una-no-update reason=Denied"},
-	{"", "una", "PATCH", ownServices + "/blue", mergeType, toBlue("1"), 200, true, ""},
-
-	// RBAC allows nora to create and update by name. A PUT creates no ConfigMap, so that this is not enough for one.
-	{"", "nora", "POST", ownMaps, jsonType, ownObject("configmaps", "named", red), 403, true, "policy=own-blue reason=NotMet"},
-	{"", "nora", "PUT", ownMaps + "/named", jsonType, ownObject("configmaps", "named", red), 404, false, ""},
-	{"", "nora", "POST", ownMaps, jsonType, ownObject("configmaps", "named", blue), 201, true, ""},
-	{"", "nora", "PUT", ownMaps + "/named", jsonType, ownObject("configmaps", "named", red), 200, false, ""},
-	// A PUT creates services, so that nora may create this one anyway.
-	{"", "nora", "POST", ownServices, jsonType, ownObject("services", "named", red), 201, false, ""},
-	{"", "nora", "POST", ownServices, jsonType, ownObject("services", "other", red), 403, true, "policy=own-blue reason=NotMet"},
-
-	// A conditional Deny beside a conditional Allow is a Deny, also for what RBAC allows.
-	{"", "cora", "POST", ownMaps, jsonType, ownObject("configmaps", "c", blue), 403, false, "policy=cora-no-secret-data reason=Error"},
-	{"", "cora", "PATCH", ownMaps + "/blue", mergeType, toBlue("1"), 403, false, "policy=cora-no-secret-data reason=Error"},
-	{"", "cora", "POST", ownServices, jsonType, ownObject("services", "c", blue), 201, true, ""},
-
-	// owen may patch and not delete. Without OwnerReferencesPermissionEnforcement an owner needs no more than that.
-	{"", "owen", "PATCH", ownMaps + "/blue", mergeType, owner, 200, true, ""},
-	{"", "owen", "PATCH", ownMaps + "/red", mergeType, owner, 403, true, "policy=own-blue reason=NotMet"},
-	{"", "owen", "DELETE", ownMaps + "/blue", "", "", 403, false, "cannot delete resource"},
-
-	// The answer to a delete of a terminating pod has the whole pod, and a deletecollection tells what is there.
-	{"", "terry", "DELETE", ownPods + "/leaving", "", "", 403, false, unreadableText},
-	{"", "terry", "DELETE", ownPods + "/missing", "", "", 403, false, unreadableText},
-	{"", "terry", "DELETE", ownPods + "/leaving", jsonType, `{"preconditions": {"uid": "1"}}`, 403, false, unreadableText},
-	{"", "terry", "DELETE", ownPods, "", "", 403, false, unreadableText},
-	{"", "terry", "DELETE", ownPods + "?dryRun=All&labelSelector=team%3Dblue", "", "", 403, false, unreadableText},
-	{"", "tess", "DELETE", ownPods + "/leaving", "", "", 200, false, `"kind":"Pod"`}, // answered before admission
-	{"", "tess", "DELETE", ownPods + "/red", "", "", 403, true, "policy=pods-blue reason=NotMet"},
-	{"", "tess", "DELETE", ownPods + "?labelSelector=team%3Dred", "", "", 403, true, "policy=pods-blue reason=NotMet"},
+// ownMap is a ConfigMap of a team.
+func ownMap(name, team string) string {
+	return fmt.Sprintf(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": %q, "labels": {"team": %q}}, "data": {"k": "v"}}`, name, team)
 }
 
 // TestOwnRows has requests and configurations that could open the inner door, one by one.
@@ -174,14 +131,11 @@ func TestOwnRows(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	prepareOwn(t, r)
-	eventually(t, "writes pass on conditions", func() bool { return r.dryRun(t, "owen", blue) == http.StatusCreated })
+	rows, runner := table(t, "own.yaml").Rows, r.runner()
+	runner.Run(t, rows["before"])
+	eventually(t, "writes pass on conditions", func() bool { return r.dryRun(t, "owen", "blue") == http.StatusCreated })
 
-	t.Run("rows", func(t *testing.T) {
-		for _, row := range ownRows {
-			r.testRow(t, row)
-		}
-	})
+	t.Run("rows", func(t *testing.T) { runner.Run(t, rows["own"]) })
 	t.Run("names of users", func(t *testing.T) { testNamesOfUsers(t, r) })
 	t.Run("connections in the list", func(t *testing.T) { testConnectionsListed(t, r) })
 	late := r.holdForLong(t)
@@ -191,51 +145,22 @@ func TestOwnRows(t *testing.T) {
 	t.Run("the canary's ConfigMap refused by another webhook", func(t *testing.T) { testCanaryRefused(t, r) })
 	t.Run("a group taken over by an APIService", func(t *testing.T) { testTakenOver(t, r) })
 	t.Run("a body that takes 30 seconds", func(t *testing.T) { late.testRefused(t) })
-	t.Run("another webhook that is not as strict", func(t *testing.T) { testLessStrict(t, r) })
-	t.Run("an older AuthorizationConfiguration", func(t *testing.T) { testOlderAuthorization(t, r) })
+	t.Run("another webhook that is not as strict", func(t *testing.T) { testLessStrict(t, r, rows) })
+	t.Run("an older AuthorizationConfiguration", func(t *testing.T) { testOlderAuthorization(t, r, rows) })
 	t.Run("the last policy of all", func(t *testing.T) { testLastPolicy(t, r) })
 }
 
-// testRow sends a request of a user whom the admin impersonates.
-func (r *rig) testRow(t *testing.T, row request) {
-	t.Helper()
-	code, answer := r.sendAs(t, row.user, row.method, row.path, row.contentType, row.body)
-	if calls := r.proxy.take(row.user); code != row.code || (len(calls) > 0) != row.called || !strings.Contains(answer, row.message) {
-		t.Errorf("%s %s %s %s\ngot %d after %d calls: %.600s\nwant %d, the inner door called: %t (%s)", row.user, row.method, row.path, row.body, code, len(calls), answer, row.code, row.called, row.message)
-	}
-}
-
+// sendAs sends a request of a user whom the admin impersonates.
 func (r *rig) sendAs(t *testing.T, user, method, path, contentType, body string) (int, string) {
 	t.Helper()
-	code, answer, err := r.users[cluster.Admin].sendWith(t.Context(), method, path, contentType, strings.NewReader(body), map[string]string{"Impersonate-User": user})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return code, answer
+	return r.sender.Send(t, &requests.User{Name: user}, method, path, contentType, body)
 }
 
 // dryRun returns the answer to a user who would create a ConfigMap of a team.
 func (r *rig) dryRun(t *testing.T, user, team string) int {
 	t.Helper()
-	code, _ := r.sendAs(t, user, "POST", ownMaps+"?dryRun=All", jsonType, ownObject("configmaps", "dry", team))
+	code, _ := r.sendAs(t, user, "POST", ownMaps+"?dryRun=All", jsonType, ownMap("dry", team))
 	return code
-}
-
-func prepareOwn(t *testing.T, r *rig) {
-	t.Helper()
-	objects := []struct{ path, body string }{
-		{ownMaps, ownObject("configmaps", "blue", blue)}, {ownMaps, ownObject("configmaps", "red", red)}, {ownServices, ownObject("services", "blue", blue)},
-		{ownPods, ownObject("pods", "red", red)},
-		{ownPods, with(ownObject("pods", "leaving", red), `"spec": {`, `"spec": {"nodeName": "node-1", `)},
-	}
-	for _, o := range objects {
-		if code, answer := r.send(t, cluster.Admin, "POST", o.path, jsonType, o.body); code != http.StatusCreated {
-			t.Fatalf("%s: got %d %s", o.path, code, answer)
-		}
-	}
-	if code, answer := r.send(t, cluster.Admin, "DELETE", ownPods+"/leaving", "", ""); code != http.StatusOK {
-		t.Fatalf("got %d %s", code, answer)
-	}
 }
 
 // testNamesOfUsers has a user whose name has quotes and a line break, and users whose names are similar.
@@ -252,14 +177,14 @@ spec:
   condition: 'object.metadata.?labels["team"].orValue("") == "blue" && request.userInfo.username == "quo\"te\n''alice'' || true) # \\u0022"'
 `, odd))
 	post := func(user, team string) (int, string) {
-		return r.send(t, user, "POST", ownMaps+"?dryRun=All", jsonType, ownObject("configmaps", "odd", team))
+		return r.send(t, user, "POST", ownMaps+"?dryRun=All", jsonType, ownMap("odd", team))
 	}
-	eventually(t, "the policy is known", func() bool { code, _ := post(odd, blue); return code == http.StatusCreated })
-	if code, answer := post(odd, red); code != http.StatusForbidden || !strings.Contains(answer, "policy=odd reason=NotMet") {
+	eventually(t, "the policy is known", func() bool { code, _ := post(odd, "blue"); return code == http.StatusCreated })
+	if code, answer := post(odd, "red"); code != http.StatusForbidden || !strings.Contains(answer, "policy=odd reason=NotMet") {
 		t.Errorf("got %d %s, want a refusal by the condition", code, answer)
 	}
 	for _, similar := range []string{"quo\"te 'alice' || true) # \\u0022", "quo\"te\n'alice' || true) # \"", "quo\\\"te\\n'alice' || true) # \\u0022", odd + "\n", "quo\"te\r\n'alice' || true) # \\u0022", "alice"} {
-		if code, answer := post(similar, blue); code != http.StatusForbidden || !strings.Contains(answer, "cannot create resource") || len(r.proxy.take(similar)) != 0 {
+		if code, answer := post(similar, "blue"); code != http.StatusForbidden || !strings.Contains(answer, "cannot create resource") || len(r.proxy.take(similar)) != 0 {
 			t.Errorf("%q: got %d %s, want a refusal", similar, code, answer)
 		}
 	}
@@ -325,7 +250,7 @@ webhooks:
   rules: [{operations: ["*"], apiGroups: [""], apiVersions: [v1], resources: [configmaps]}]
 `, url, base64.StdEncoding.EncodeToString(ca), cluster.Namespace))
 	post := func() (int, string) {
-		return r.sendAs(t, "owen", "POST", ownMaps+"?dryRun=All", jsonType, ownObject("configmaps", "dry", blue))
+		return r.sendAs(t, "owen", "POST", ownMaps+"?dryRun=All", jsonType, ownMap("dry", "blue"))
 	}
 	eventually(t, "no write passes on conditions", func() bool {
 		code, answer := post()
@@ -334,7 +259,7 @@ webhooks:
 	if _, state := r.direct(t, "/readyz/inner-door"); !strings.Contains(state, "no ConfigMaps here") {
 		t.Errorf("the state of the kube-apiserver is %s", state)
 	}
-	if code := r.dryRun(t, "rob", red); code != http.StatusCreated {
+	if code := r.dryRun(t, "rob", "red"); code != http.StatusCreated {
 		t.Errorf("RBAC: got %d", code)
 	}
 	if _, err := r.Kubectl(t.Context(), "", "delete", "mutatingwebhookconfiguration", "refuses"); err != nil {
@@ -347,11 +272,11 @@ webhooks:
 func testTakenOver(t *testing.T, r *rig) {
 	const path = "/apis/example.com/v1/namespaces/own/widgets"
 	post := func(team string) (int, string) {
-		return r.sendAs(t, "owen", "POST", path+"?dryRun=All", jsonType, ownObject("widgets.v1", "w", team))
+		return r.sendAs(t, "owen", "POST", path+"?dryRun=All", jsonType, fmt.Sprintf(`{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w", "labels": {"team": %q}}, "spec": {"size": 2.5}}`, team))
 	}
 	r.proxy.take("owen")
-	eventually(t, "widgets can be created", func() bool { code, _ := post(blue); return code == http.StatusCreated })
-	if code, answer := post(red); code != http.StatusForbidden || len(r.proxy.take("owen")) < 2 {
+	eventually(t, "widgets can be created", func() bool { code, _ := post("blue"); return code == http.StatusCreated })
+	if code, answer := post("red"); code != http.StatusForbidden || len(r.proxy.take("owen")) < 2 {
 		t.Errorf("got %d %s, want a refusal by the inner door", code, answer)
 	}
 	if _, err := r.Kubectl(t.Context(), "", "delete", "crd", "widgets.example.com"); err != nil {
@@ -364,7 +289,7 @@ metadata: {name: v1.example.com}
 spec: {group: example.com, version: v1, groupPriorityMinimum: 1000, versionPriority: 9, insecureSkipTLSVerify: true, service: {name: %s, namespace: %s, port: 443}}
 `, cluster.Service, cluster.Namespace))
 	eventually(t, "no write to widgets passes on conditions", func() bool {
-		code, answer := post(blue)
+		code, answer := post("blue")
 		if code < 300 {
 			t.Errorf("got %d %s from a server that does not call the inner door", code, answer)
 		}
@@ -389,23 +314,21 @@ func (r *rig) reconfigure(t *testing.T, configuration string, change func()) {
 	if err := r.StartProviso(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "writes pass on conditions with the new configuration", func() bool { return r.dryRun(t, "owen", blue) == http.StatusCreated })
+	eventually(t, "writes pass on conditions with the new configuration", func() bool { return r.dryRun(t, "owen", "blue") == http.StatusCreated })
 	r.proxy.reset()
 }
 
 // testLessStrict has another webhook that denies mallory ConfigMaps in v1 only, while RBAC allows them. An administrator who declares it as
 // strict on the version "*" opens what it denies. Without the declaration the inner door asks in the concrete version.
-func testLessStrict(t *testing.T, r *rig) {
-	r.testRow(t, request{"", "mallory", "POST", ownMaps, jsonType, ownObject("configmaps", "declared", red), 201, false, ""})
+func testLessStrict(t *testing.T, r *rig, rows map[string][]*requests.Row) {
+	r.runner().Run(t, rows["declared"])
 	r.reconfigure(t, tableResources+"askOtherAuthorizers: false", func() {})
-	r.testRow(t, request{"", "mallory", "POST", ownMaps, jsonType, ownObject("configmaps", "undeclared", red), 403, true, "the other webhook denies it"})
-	r.testRow(t, request{"", "mallory", "POST", ownMaps, jsonType, ownObject("configmaps", "undeclared", blue), 201, true, ""})
-	r.testRow(t, request{"", "rob", "POST", ownMaps, jsonType, ownObject("configmaps", "rob", red), 201, true, ""})
+	r.runner().Run(t, rows["undeclared"])
 }
 
 // testOlderAuthorization installs a newer manifest without its AuthorizationConfiguration. With the older one the front door is asked about
 // the marked checks of kube-apiserver, and about a user whom the newer manifest leaves out.
-func testOlderAuthorization(t *testing.T, r *rig) {
+func testOlderAuthorization(t *testing.T, r *rig, rows map[string][]*requests.Row) {
 	file := filepath.Join(r.InnerDoorFiles(), "authorization.yaml")
 	older, err := os.ReadFile(file)
 	if err != nil {
@@ -427,12 +350,7 @@ excludedIdentities:
 	marked := func() int {
 		return r.questions("owen", func(a *authorizationv1.ResourceAttributes) bool { return a.Version == "*" && a.LabelSelector != nil })
 	}
-	eventually(t, "the front door is asked about marked checks", func() bool { return r.dryRun(t, "owen", blue) == http.StatusCreated && marked() > 0 })
+	eventually(t, "the front door is asked about marked checks", func() bool { return r.dryRun(t, "owen", "blue") == http.StatusCreated && marked() > 0 })
 	r.proxy.reset()
-	r.testRow(t, request{"", "owen", "POST", ownMaps, jsonType, ownObject("configmaps", "older", blue), 201, true, ""})
-	r.testRow(t, request{"", "owen", "POST", ownMaps, jsonType, ownObject("configmaps", "older2", red), 403, true, "policy=own-blue reason=NotMet"})
-	r.testRow(t, request{"", "opal", "POST", ownMaps, jsonType, ownObject("configmaps", "opal", blue), 403, false, "the inner door does not decide for this user"})
-	r.testRow(t, request{"", "una", "PATCH", ownMaps + "/blue", mergeType, toBlue("1"), 403, false, sameText})
-	r.testRow(t, request{"", "rob", "POST", ownMaps, jsonType, ownObject("configmaps", "rob2", red), 201, false, ""})
-	r.testRow(t, request{"", "mallory", "POST", ownMaps, jsonType, ownObject("configmaps", "mallory2", blue), 201, false, ""})
+	r.runner().Run(t, rows["older"])
 }

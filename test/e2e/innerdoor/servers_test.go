@@ -39,20 +39,12 @@ func newPair(t *testing.T, changes ...func(*cluster.Config)) *pair {
 }
 
 // user returns the caller of a user at a kube-apiserver, 0 or 1.
-func (p *pair) user(t *testing.T, server int, name string) *caller {
-	t.Helper()
-	if p.users[name] == nil {
-		p.users[name] = newCaller(t, p.Cluster, name)
-	}
-	c := *p.users[name]
-	c.base = p.Servers[server].URL()
-	return &c
-}
+func (p *pair) user(server int, name string) *caller { return p.as(name).at(p.Servers[server].URL()) }
 
 // try sends a dry run of a claim of a class, which dana may create if the class is dev, and rob always.
 func (p *pair) try(t *testing.T, server int, user, class string) (int, string) {
 	t.Helper()
-	code, answer, err := p.user(t, server, user).send(t.Context(), "POST", claims+"?dryRun=All", jsonType, strings.NewReader(claim("x", class, "")))
+	code, answer, err := p.user(server, user).send(t.Context(), "POST", claims+"?dryRun=All", jsonType, strings.NewReader(claim("x", class, "")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +113,7 @@ func replaceManifest(t *testing.T, server *cluster.KubeAPIServer, content string
 // steady has a user write at a kube-apiserver until stop is called, which expects all of the writes to have passed.
 func (p *pair) steady(t *testing.T, server int, name string) (stop func()) {
 	t.Helper()
-	user, end, refused, writes := p.user(t, server, name), make(chan struct{}), []string(nil), 0
+	user, end, refused, writes := p.user(server, name), make(chan struct{}), []string(nil), 0
 	var group sync.WaitGroup
 	group.Go(func() {
 		for {
@@ -231,7 +223,7 @@ func (p *pair) tooLate(t *testing.T) func(*testing.T) {
 	var answer string
 	go func() {
 		defer close(done)
-		code, answer = lateBy(t, p.user(t, 1, "dana"), p.second, claims, claim(name, "prod", ""), func() {
+		code, answer = lateBy(t, p.user(1, "dana"), p.second, claims, claim(name, "prod", ""), func() {
 			close(ready)
 			time.Sleep(time.Until(began.Add(timeout + 2*time.Second)))
 		})
@@ -252,7 +244,7 @@ func (p *pair) tooLate(t *testing.T) func(*testing.T) {
 // testEmptiedOnOne empties the manifest of the second kube-apiserver: from the next canaries on nothing passes there on conditions. A request
 // that was authorized before, and whose body comes later, passes without a decision about the object.
 func testEmptiedOnOne(t *testing.T, p *pair) {
-	code, answer := lateBy(t, p.user(t, 1, "dana"), p.second, claims, claim("late", "prod", ""), func() {
+	code, answer := lateBy(t, p.user(1, "dana"), p.second, claims, claim("late", "prod", ""), func() {
 		replaceManifest(t, p.Servers[1], "")
 		began := time.Now()
 		p.stops(t, 1)
@@ -263,7 +255,7 @@ func testEmptiedOnOne(t *testing.T, p *pair) {
 		t.Errorf("got %d %.300s, want what the threat model says", code, answer)
 	}
 	p.says(t, "the server did not call the inner door")
-	code, answer = lateBy(t, p.user(t, 0, "dana"), p.proxy, claims, claim("late-2", "prod", ""), func() {})
+	code, answer = lateBy(t, p.user(0, "dana"), p.proxy, claims, claim("late-2", "prod", ""), func() {})
 	if code != http.StatusForbidden || !strings.Contains(answer, notMet) {
 		t.Errorf("at the other kube-apiserver: got %d %.300s, want a refusal by the inner door", code, answer)
 	}

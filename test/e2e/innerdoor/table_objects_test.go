@@ -5,10 +5,6 @@ SPDX-License-Identifier: Apache-2.0
 
 package innerdoor_test
 
-import (
-	"strings"
-)
-
 // tableResources are the resources of the configuration for the table. replicasets can be written and not read, events are denied
 // in part, and endpoints have a condition on the path. resourcequotas are not listed.
 const tableResources = `resources:
@@ -59,101 +55,6 @@ const tableResources = `resources:
 - {group: example.com, resource: gadgets, subresource: status}
 - {group: example.com, resource: gadgets, subresource: scale}
 `
-
-// tablePaths are the paths of resources. {ns} is the namespace of a pass through the table.
-var tablePaths = map[string]string{
-	"configmaps":                 "/api/v1/namespaces/{ns}/configmaps",
-	"secrets":                    "/api/v1/namespaces/{ns}/secrets",
-	"serviceaccounts":            "/api/v1/namespaces/{ns}/serviceaccounts",
-	"persistentvolumeclaims":     "/api/v1/namespaces/{ns}/persistentvolumeclaims",
-	"services":                   "/api/v1/namespaces/{ns}/services",
-	"limitranges":                "/api/v1/namespaces/{ns}/limitranges",
-	"resourcequotas":             "/api/v1/namespaces/{ns}/resourcequotas",
-	"endpoints":                  "/api/v1/namespaces/{ns}/endpoints",
-	"pods":                       "/api/v1/namespaces/{ns}/pods",
-	"namespaces":                 "/api/v1/namespaces",
-	"persistentvolumes":          "/api/v1/persistentvolumes",
-	"deployments":                "/apis/apps/v1/namespaces/{ns}/deployments",
-	"statefulsets":               "/apis/apps/v1/namespaces/{ns}/statefulsets",
-	"replicasets":                "/apis/apps/v1/namespaces/{ns}/replicasets",
-	"jobs":                       "/apis/batch/v1/namespaces/{ns}/jobs",
-	"cronjobs":                   "/apis/batch/v1/namespaces/{ns}/cronjobs",
-	"networkpolicies":            "/apis/networking.k8s.io/v1/namespaces/{ns}/networkpolicies",
-	"ingresses":                  "/apis/networking.k8s.io/v1/namespaces/{ns}/ingresses",
-	"leases":                     "/apis/coordination.k8s.io/v1/namespaces/{ns}/leases",
-	"roles":                      "/apis/rbac.authorization.k8s.io/v1/namespaces/{ns}/roles",
-	"poddisruptionbudgets":       "/apis/policy/v1/namespaces/{ns}/poddisruptionbudgets",
-	"horizontalpodautoscalers":   "/apis/autoscaling/v2/namespaces/{ns}/horizontalpodautoscalers",
-	"hpas.v1":                    "/apis/autoscaling/v1/namespaces/{ns}/horizontalpodautoscalers",
-	"certificatesigningrequests": "/apis/certificates.k8s.io/v1/certificatesigningrequests",
-	"widgets.v1":                 "/apis/example.com/v1/namespaces/{ns}/widgets",
-	"widgets.v2":                 "/apis/example.com/v2/namespaces/{ns}/widgets",
-	"gadgets.v1":                 "/apis/example.com/v1/namespaces/{ns}/gadgets",
-	"gadgets.v2":                 "/apis/example.com/v2/namespaces/{ns}/gadgets",
-}
-
-// tableObjects are the objects without their metadata.
-var tableObjects = map[string]string{
-	"configmaps":                 `"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "v"}`,
-	"secrets":                    `"apiVersion": "v1", "kind": "Secret", "data": {"k": "cw=="}`,
-	"serviceaccounts":            `"apiVersion": "v1", "kind": "ServiceAccount"`,
-	"persistentvolumeclaims":     `"apiVersion": "v1", "kind": "PersistentVolumeClaim", "spec": {"storageClassName": "dev", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}`,
-	"services":                   `"apiVersion": "v1", "kind": "Service", "spec": {"ports": [{"port": 80}]}`,
-	"limitranges":                `"apiVersion": "v1", "kind": "LimitRange", "spec": {"limits": [{"type": "PersistentVolumeClaim", "max": {"storage": "9Gi"}}]}`,
-	"resourcequotas":             `"apiVersion": "v1", "kind": "ResourceQuota", "spec": {"hard": {"services.nodeports": "9"}}`,
-	"endpoints":                  `"apiVersion": "v1", "kind": "Endpoints"`,
-	"pods":                       `"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "c", "image": "i"}]}`,
-	"namespaces":                 `"apiVersion": "v1", "kind": "Namespace"`,
-	"persistentvolumes":          `"apiVersion": "v1", "kind": "PersistentVolume", "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/x"}, "storageClassName": "dev"}`,
-	"deployments":                `"apiVersion": "apps/v1", "kind": "Deployment", "spec": {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}`,
-	"statefulsets":               `"apiVersion": "apps/v1", "kind": "StatefulSet", "spec": {"replicas": 1, "serviceName": "s", "selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}`,
-	"replicasets":                `"apiVersion": "apps/v1", "kind": "ReplicaSet", "spec": {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}`,
-	"jobs":                       `"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}`,
-	"cronjobs":                   `"apiVersion": "batch/v1", "kind": "CronJob", "spec": {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}}}}`,
-	"networkpolicies":            `"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "spec": {"podSelector": {}}`,
-	"ingresses":                  `"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "spec": {"defaultBackend": {"service": {"name": "s", "port": {"number": 80}}}}`,
-	"leases":                     `"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": {"holderIdentity": "h"}`,
-	"roles":                      `"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "rules": []`,
-	"poddisruptionbudgets":       `"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}}`,
-	"horizontalpodautoscalers":   `"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "spec": {"maxReplicas": 3, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}}`,
-	"hpas.v1":                    `"apiVersion": "autoscaling/v1", "kind": "HorizontalPodAutoscaler", "spec": {"maxReplicas": 3, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}}`,
-	"certificatesigningrequests": `"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "spec": {"signerName": "example.com/clients", "usages": ["client auth"], "request": "{csr}"}`,
-	"widgets.v1":                 `"apiVersion": "example.com/v1", "kind": "Widget", "spec": {"size": 2.5, "unknown": {"a": [1.5, null, {"b": 9007199254740993}]}}`,
-	"widgets.v2":                 `"apiVersion": "example.com/v2", "kind": "Widget", "spec": {"size": 2.5, "unknown": {"a": [1.5, null, {"b": 9007199254740993}]}}`,
-	"gadgets.v1":                 `"apiVersion": "example.com/v1", "kind": "Gadget", "spec": {"text": "2.5"}`,
-	"gadgets.v2":                 `"apiVersion": "example.com/v2", "kind": "Gadget", "spec": {"size": 2.5, "replicas": 1}`,
-}
-
-const (
-	blue = "blue"
-	red  = "red"
-)
-
-// object returns an object. The label pass keeps the objects of passes through the table apart.
-func object(resource, name, team string) string {
-	return `{"metadata": {"name": "` + name + `", "labels": {"team": "` + team + `", "pass": "{p}"}}, ` + tableObjects[resource] + `}`
-}
-
-// changed is an object with the resourceVersion of the stored object, and another label.
-func changed(object string) string {
-	return strings.Replace(object, `"labels": {`, `"resourceVersion": "{rv}", "labels": {"x": "put", `, 1)
-}
-
-// with replaces a part of an object, which must have it.
-func with(object, old, by string) string {
-	if !strings.Contains(object, old) {
-		panic(object + " has no " + old)
-	}
-	return strings.Replace(object, old, by, 1)
-}
-
-// toBlue is a patch that leaves the team as it is if it is blue.
-func toBlue(x string) string { return `{"metadata": {"labels": {"team": "blue", "x": "` + x + `"}}}` }
-
-const (
-	toRed    = `{"metadata": {"labels": {"team": "red"}}}`
-	addLabel = `[{"op": "add", "path": "/metadata/labels/x", "value": "json"}]`
-)
 
 // tableCRDs are widgets, whose unknown fields are kept, and gadgets, whose two versions are converted by a webhook.
 const tableCRDs = `

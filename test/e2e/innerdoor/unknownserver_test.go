@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package innerdoor_test
 
 import (
-	"net/http"
 	"strings"
 	"testing"
 
@@ -29,16 +28,7 @@ func TestBarriersOfAnUnknownServer(t *testing.T) {
 	}
 	p.apply(t, policies)
 	p.apply(t, lockedRBAC)
-	for path, bodies := range map[string][]string{
-		claims:   {claim("open", "dev", ""), claim("shut", "dev", withLocked)},
-		accounts: {account("open", ""), account("shut", withLocked)},
-	} {
-		for _, body := range bodies {
-			if code, answer := p.send(t, cluster.Admin, "POST", path, jsonType, body); code != http.StatusCreated {
-				t.Fatalf("%s: got %d %s", path, code, answer)
-			}
-		}
-	}
+	p.runnerAt(0).Run(t, locked(t)["before"])
 	p.apply(t, lockedPolicy("none"))
 	p.barrierIs(t, "")
 	p.passes(t, 0)

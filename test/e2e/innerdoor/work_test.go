@@ -206,7 +206,7 @@ func (r *rig) flood(t *testing.T, when, body string) {
 	for range 60 {
 		group.Go(func() {
 			for ctx.Err() == nil {
-				_, _, _ = r.users["rob"].send(ctx, "POST", configMaps, jsonType, strings.NewReader(body))
+				_, _, _ = r.as("rob").send(ctx, "POST", configMaps, jsonType, strings.NewReader(body))
 			}
 		})
 	}
@@ -214,7 +214,7 @@ func (r *rig) flood(t *testing.T, when, body string) {
 	refused := 0
 	for ctx.Err() == nil {
 		began := time.Now()
-		code, _, err := r.users["dana"].send(ctx, "POST", claims+dryRun, jsonType, strings.NewReader(claim("n", "dev", "")))
+		code, _, err := r.as("dana").send(ctx, "POST", claims+dryRun, jsonType, strings.NewReader(claim("n", "dev", "")))
 		if ctx.Err() != nil {
 			break
 		}
@@ -222,7 +222,7 @@ func (r *rig) flood(t *testing.T, when, body string) {
 		if err != nil || code != http.StatusCreated {
 			refused++
 		}
-		code, answer, err := r.users["dana"].send(ctx, "POST", claims+dryRun, jsonType, strings.NewReader(claim("n", "gold", "")))
+		code, answer, err := r.as("dana").send(ctx, "POST", claims+dryRun, jsonType, strings.NewReader(claim("n", "gold", "")))
 		if err == nil && code < http.StatusMultipleChoices {
 			t.Errorf("a write that no policy allows passed: %.200s", answer)
 		}

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/proviso-authz/proviso/test/testutil/barriertable"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
 	"github.com/proviso-authz/proviso/test/testutil/templatetable"
 )
@@ -18,13 +17,5 @@ import (
 func TestTemplates(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "", func(c *cluster.Config) { c.Args = append(c.Args, "--barriers") })
-	config, err := r.Client(cluster.Admin)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sender, err := barriertable.NewSender(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	templatetable.Run(t, &templatetable.Cluster{Kubectl: r.Kubectl, Sender: sender, Folder: filepath.Join(r.Manifests, "templates"), FrontDoor: true})
+	templatetable.Run(t, &templatetable.Cluster{Kubectl: r.Kubectl, Sender: r.sender, Folder: filepath.Join(r.Manifests, "templates"), FrontDoor: true})
 }

@@ -9,52 +9,19 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/proviso-authz/proviso/test/testutil/barriertable"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
-func newSender(t *testing.T, r *rig) *barriertable.Sender {
+func newSender(t *testing.T, r *rig) *requests.Sender {
 	t.Helper()
 	config, err := r.Client(cluster.Admin)
 	if err != nil {
 		t.Fatal(err)
 	}
-	sender, err := barriertable.NewSender(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return sender
-}
-
-// waitForTable waits until the barriers of all policies are loaded: until one request of each policy is denied.
-func waitForTable(t *testing.T, sender *barriertable.Sender) {
-	t.Helper()
-	first := map[string]*barriertable.Row{}
-	rows := barriertable.Rows()
-	for i := range rows {
-		if row := &rows[i]; row.Denied != "" && first[row.Denied] == nil {
-			first[row.Denied] = row
-		}
-	}
-	for policy, row := range first {
-		if !strings.Contains(row.Path, "dryRun") && !strings.Contains(row.Path, "/pods/") {
-			separator := "?"
-			if strings.Contains(row.Path, "?") {
-				separator = "&"
-			}
-			row.Path += separator + "dryRun=All"
-		}
-		sender.Prepare(t, row)
-		problem, deadline := "", time.Now().Add(time.Minute)
-		for problem = sender.Try(t, row); problem != "" && time.Now().Before(deadline); problem = sender.Try(t, row) {
-			time.Sleep(100 * time.Millisecond)
-		}
-		if problem != "" {
-			t.Fatalf("the barrier of %s is not loaded: %s", policy, problem)
-		}
-	}
+	return requests.NewSender(config, r.NewUser)
 }
 
 // TestTable has Proviso write the barriers of the table. Its reviews agree with the outcomes.
@@ -77,8 +44,8 @@ func TestTableWithFrontDoor(t *testing.T) {
 func testTable(t *testing.T, r *rig) {
 	r.kubectl(t, barriertable.Setup, "apply", "-f", "-")
 	r.kubectl(t, barriertable.Policies, "apply", "-f", "-")
-	sender := newSender(t, r)
-	waitForTable(t, sender)
+	runner, rows := &requests.Runner{Sender: newSender(t, r)}, barriertable.Rows(t)
+	runner.AwaitEach(t, rows)
 	if out, err := r.Kubectl(t.Context(), "", "wait", "--for=condition=Effective", "clusterauthorizationpolicies", "prod-secrets", "protected-namespaces", "--timeout=60s"); err != nil {
 		t.Fatal(out, err, r.kubectl(t, "", "get", "clusterauthorizationpolicies", "prod-secrets", "-o", "yaml"))
 	}
@@ -86,17 +53,14 @@ func testTable(t *testing.T, r *rig) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reviewer, err := barriertable.NewReviewer(config, sender)
-	if err != nil {
-		t.Fatal(err)
-	}
 	// Where there is a front door, it goes on folding until all barriers are in effect.
-	rows := barriertable.Rows()
-	for i := range rows {
-		if row := &rows[i]; row.Denied == "" && strings.Contains(row.Path, "dryRun=All") {
-			sender.Prepare(t, row)
-			eventually(t, row.String()+" passes", func() string { return sender.Try(t, row) })
+	for _, row := range rows {
+		if row.By == "" && strings.Contains(row.To, "dryRun=All") {
+			runner.Await(t, row)
 		}
 	}
-	barriertable.Run(t, sender, reviewer)
+	if runner.Reviewer, err = requests.NewReviewer(config); err != nil {
+		t.Fatal(err)
+	}
+	runner.Run(t, rows)
 }

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/proviso-authz/proviso/test/testutil/barriertable"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
 // besideSetup has the user of these tests, whom RBAC allows everything.
@@ -59,7 +59,7 @@ spec: {policyName: own, validationActions: [Deny]}
 type beside struct {
 	*rig
 
-	sender *barriertable.Sender
+	sender *requests.Sender
 }
 
 func newBeside(t *testing.T) *beside {
@@ -73,11 +73,7 @@ func newBeside(t *testing.T) *beside {
 func (b *beside) create(t *testing.T, labels string) (int, string) {
 	t.Helper()
 	body := `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "new", "labels": {` + labels + `}}}`
-	code, answer, err := b.sender.Send(t.Context(), "ada", nil, http.MethodPost, "/api/v1/namespaces/default/configmaps?dryRun=All", "application/json", body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return code, answer
+	return b.sender.Send(t, &requests.User{Name: "ada"}, http.MethodPost, "/api/v1/namespaces/default/configmaps?dryRun=All", "application/json", body)
 }
 
 // refuses waits until a ConfigMap with a label is refused by a policy.

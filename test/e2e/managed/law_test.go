@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package managed_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -34,8 +33,8 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
 	"github.com/proviso-authz/proviso/test/testutil/barrierlaw"
-	"github.com/proviso-authz/proviso/test/testutil/barriertable"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
 // lawBatch is the number of policies at a time.
@@ -67,7 +66,7 @@ const prober = "prober"
 
 // serverLaw compares at one kube-apiserver.
 type serverLaw struct {
-	sender   *barriertable.Sender
+	sender   *requests.Sender
 	client   kubernetes.Interface
 	policies *partial.Compiler
 	barriers *barrier.Compiler
@@ -209,10 +208,7 @@ func (l *serverLaw) apply(t *testing.T, first int, pairs []pair) {
 	create(last)
 	lease := fmt.Sprintf(`{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "probe", "labels": {%q: "%d"}}}`, barrier.RolloutLabel, first+1)
 	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
-		code, answer, err := l.sender.Send(t.Context(), prober, []string{"system:authenticated"}, http.MethodPost, "/apis/coordination.k8s.io/v1/namespaces/demo/leases?dryRun=All", "application/json", lease)
-		if err != nil {
-			t.Fatal(err)
-		}
+		code, answer := l.sender.Send(t, &requests.User{Name: prober}, http.MethodPost, "/apis/coordination.k8s.io/v1/namespaces/demo/leases?dryRun=All", "application/json", lease)
 		if code == http.StatusForbidden && strings.Contains(answer, barrier.SentinelName) {
 			return
 		}
@@ -266,11 +262,7 @@ func (l *serverLaw) compare(t *testing.T, w *barrierlaw.Write, pairs []pair, num
 	if method == "" {
 		return
 	}
-	ctx := t.Context()
-	code, answer, err := l.sender.Send(ctx, "", nil, method, path, contentType, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	code, answer := l.sender.Send(t, nil, method, path, contentType, body)
 	if code >= 300 {
 		l.invalid++
 		return
@@ -281,10 +273,8 @@ func (l *serverLaw) compare(t *testing.T, w *barrierlaw.Write, pairs []pair, num
 	if w.Operation != admission.Delete {
 		w.Object = decoded(t, answer)
 	}
-	code, answer, err = l.sendAs(ctx, w, method, path, contentType, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	as := &requests.User{Name: w.User.GetName(), UID: w.User.GetUID(), Groups: w.User.GetGroups(), Extra: w.User.GetExtra()}
+	code, answer = l.sender.Send(t, as, method, path, contentType, body)
 	l.sent++
 	isRefused := code >= 300
 	var denied, mustRefuse []string
@@ -304,11 +294,6 @@ func (l *serverLaw) compare(t *testing.T, w *barrierlaw.Write, pairs []pair, num
 	if isRefused && len(denied) == 0 && !barrierlaw.Ends(answer) || !isRefused && len(mustRefuse) > 0 {
 		t.Errorf("%s %s: got %d %s\nwrite %v\ndenied by %v, and by their barriers %v", method, path, code, answer, w, denied, mustRefuse)
 	}
-}
-
-// sendAs sends a request as the user of a write.
-func (l *serverLaw) sendAs(ctx context.Context, w *barrierlaw.Write, method, path, contentType, body string) (int, string, error) {
-	return l.sender.SendAs(ctx, w.User, method, path, contentType, body)
 }
 
 // request creates what a write needs, and returns the write as a request. The method is empty if the write cannot be sent.
@@ -342,11 +327,7 @@ func (l *serverLaw) request(t *testing.T, w *barrierlaw.Write, number int) (meth
 		return string(text)
 	}
 	admin := func(method, path, body string) (int, string) {
-		code, answer, err := l.sender.Send(t.Context(), "", nil, method, path, "application/json", body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return code, answer
+		return l.sender.Send(t, nil, method, path, "application/json", body)
 	}
 	if w.OldObject != nil {
 		if name == "" {

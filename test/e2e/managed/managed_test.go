@@ -62,8 +62,8 @@ type rig struct {
 	audit      string
 }
 
-// requests records the requests of Proviso, which the audit policy of a cluster leaves out, and nothing else.
-const requests = `
+// auditPolicy records the requests of Proviso, which the audit policy of a cluster leaves out, and nothing else.
+const auditPolicy = `
 apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -85,7 +85,7 @@ func newRig(t *testing.T, config cluster.Config, up func(*cluster.Cluster, conte
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	r := &rig{repository: repository, audit: filepath.Join(dir, "requests.yaml")}
-	if err := os.WriteFile(r.audit, []byte(requests), 0o600); err != nil {
+	if err := os.WriteFile(r.audit, []byte(auditPolicy), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	config.Dir, config.Bin, config.Manifests, config.Log = dir, filepath.Join(repository, "_output", "bin"), copyManifests(t, repository, dir), t.Logf

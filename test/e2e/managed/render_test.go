@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/proviso-authz/proviso/test/testutil/barriertable"
+	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
 // shell runs a script in the root of the repository as the admin, with the kubectl plugin on the path.
@@ -34,9 +35,9 @@ func TestRenderedTable(t *testing.T) {
 			t.Fatalf("%v: %s", err, out)
 		}
 		r.kubectl(t, barriertable.Setup, "apply", "-f", "-")
-		sender := newSender(t, r)
-		waitForTable(t, sender)
-		barriertable.Run(t, sender, nil)
+		runner, rows := &requests.Runner{Sender: newSender(t, r)}, barriertable.Rows(t)
+		runner.AwaitEach(t, rows)
+		runner.Run(t, rows)
 		if out, err := r.shell(t, "kubectl proviso render --check -f -", barriertable.Policies); err != nil {
 			t.Errorf("%v: %s", err, out)
 		}

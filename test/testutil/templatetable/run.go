@@ -8,18 +8,15 @@ package templatetable
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strings"
 	"testing"
-	"time"
 
-	"k8s.io/apiserver/pkg/authentication/user"
-
-	"github.com/proviso-authz/proviso/test/testutil/barriertable"
+	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
 // Cluster is a cluster on which templates are tried.
@@ -27,7 +24,7 @@ type Cluster struct {
 	// Kubectl runs kubectl as an administrator.
 	Kubectl func(ctx context.Context, input string, args ...string) (string, error)
 	// Sender sends requests as any user.
-	Sender *barriertable.Sender
+	Sender *requests.Sender
 	// Folder is artifacts/templates.
 	Folder string
 	// FrontDoor says that kube-apiserver asks the front door.
@@ -43,28 +40,21 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-
 subjects:
 `
 
-// patience is how long a change may take until requests show it.
-const patience = time.Minute
-
 // Run applies each template, and sends its requests: with the front door by its Allow policies alone; in Audit, in which no policy refuses one;
 // as users whom RBAC allows everything; and as users whom RBAC allows what the role of the template grants.
 func Run(t *testing.T, c *Cluster) {
-	for i := range Templates {
-		t.Run(Templates[i].Name, func(t *testing.T) {
-			c.run(t, &Templates[i])
-		})
+	for _, template := range Templates(t) {
+		t.Run(template.Name, func(t *testing.T) { c.run(t, template) })
 	}
 }
 
 func (c *Cluster) run(t *testing.T, template *Template) {
-	c.kubectl(t, template.Setup, "apply", "-f", "-")
+	c.kubectl(t, template.Manifest(), "apply", "-f", "-")
 	if content, err := os.ReadFile(c.file(template, "pods.yaml")); err == nil {
 		c.kubectl(t, string(content), "apply", "-n", "keep", "-f", "-")
 	}
-	for i := range template.Steps {
-		if code, answer := c.send(t, &template.Steps[i], nil, false); code >= http.StatusMultipleChoices {
-			t.Fatalf("%s: %d %s", template.Steps[i].What, code, answer)
-		}
+	if before := template.Rows["before"]; before != nil {
+		(&requests.Runner{Sender: c.Sender}).Run(t, before)
 	}
 	if c.FrontDoor {
 		c.doors(t, template)
@@ -73,24 +63,13 @@ func (c *Cluster) run(t *testing.T, template *Template) {
 	c.enforce(t, template, "Audit")
 	c.inAudit(t, template)
 	c.enforce(t, template, "Enforce")
-	c.wait(t, template, true)
-	for i := range template.Rows {
-		row := &template.Rows[i]
-		if problem := c.try(t, template, row, true, true); problem != "" {
-			t.Errorf("whatever RBAC allows: %s: %s", row.What, problem)
-		}
-	}
+	allowed := c.runner(true, true)
+	c.wait(t, template, allowed)
+	t.Run("whatever RBAC allows", func(t *testing.T) { allowed.Run(t, template.Requests()) })
 	hasRole := c.role(t, template)
-	c.wait(t, template, !hasRole)
-	sent := 0
-	for i := range template.Rows {
-		row := &template.Rows[i]
-		if problem := c.try(t, template, row, false, !hasRole); problem != "" {
-			t.Errorf("with the role of the template: %s: %s", row.What, problem)
-		}
-		sent++
-	}
-	t.Logf("%d requests", sent)
+	granted := c.runner(!hasRole, false)
+	c.wait(t, template, granted)
+	t.Run("with the role of the template", func(t *testing.T) { granted.Run(t, template.Requests()) })
 	c.kubectl(t, "", "delete", "--wait=false", "-f", c.file(template, "policy.yaml"))
 	if !hasRole {
 		c.kubectl(t, "", "delete", "clusterrolebinding", "templates-everything")
@@ -109,16 +88,9 @@ func (c *Cluster) kubectl(t *testing.T, input string, args ...string) {
 }
 
 // subjects returns all users of a template.
-func subjects(template *Template) string {
-	names := map[string]bool{template.As.Name: true}
-	for i := range template.Rows {
-		if as := template.Rows[i].As; as != nil {
-			names[as.Name] = true
-		}
-	}
-	text := ""
-	for name := range names {
-		text += fmt.Sprintf("- {apiGroup: rbac.authorization.k8s.io, kind: User, name: %q}\n", name)
+func subjects(template *Template) (text string) {
+	for _, name := range slices.Sorted(maps.Keys(template.Users)) {
+		text += fmt.Sprintf("- {apiGroup: rbac.authorization.k8s.io, kind: User, name: %q}\n", template.Users[name].Name)
 	}
 	return text
 }
@@ -149,32 +121,22 @@ func (c *Cluster) doors(t *testing.T, template *Template) {
 	}
 	c.kubectl(t, "", "apply", "-f", doors)
 	c.kubectl(t, "", "wait", "--for=condition=Ready", "--timeout=30s", "-f", doors)
-	c.wait(t, template, false)
-	for i := range template.Rows {
-		row := &template.Rows[i]
-		if problem := c.try(t, template, row, true, false); problem != "" {
-			t.Errorf("with doors.yaml: %s: %s", row.What, problem)
-		}
-	}
+	runner := c.runner(false, true)
+	c.wait(t, template, runner)
+	t.Run("with doors.yaml", func(t *testing.T) { runner.Run(t, template.Requests()) })
 	c.kubectl(t, "", "delete", "-f", doors)
 }
 
 // inAudit sends all requests as dry runs while the policies are in Audit: no policy refuses one.
 func (c *Cluster) inAudit(t *testing.T, template *Template) {
 	t.Helper()
-	for i := range template.Rows {
-		row := &template.Rows[i]
-		if row.once {
-			continue
-		}
-		deadline := time.Now().Add(patience)
-		code, answer := c.send(t, row, row.user(template), true)
-		for code == http.StatusForbidden && time.Now().Before(deadline) { // RBAC may not know the user yet
-			time.Sleep(100 * time.Millisecond)
-			code, answer = c.send(t, row, row.user(template), true)
-		}
-		if code == http.StatusForbidden {
-			t.Errorf("in Audit: %s: %d %.600s", row.What, code, answer)
+	runner := c.runner(true, true)
+	runner.Want = func(row *requests.Row) *requests.Outcome {
+		return inReview(row, &requests.Outcome{Not: http.StatusForbidden})
+	}
+	for _, row := range template.Requests() {
+		if !row.Is(requests.NoDryRun) {
+			runner.Await(t, row) // RBAC may not know the user yet
 		}
 	}
 }
@@ -197,134 +159,54 @@ func (c *Cluster) role(t *testing.T, template *Template) bool {
 }
 
 // wait waits until the outcome of the first request of each kind is as it must be.
-func (c *Cluster) wait(t *testing.T, template *Template, everything bool) {
+func (c *Cluster) wait(t *testing.T, template *Template, runner *requests.Runner) {
 	t.Helper()
 	seen := map[string]bool{}
-	for i := range template.Rows {
-		row := &template.Rows[i]
-		key := row.Outcome(c.FrontDoor)
-		if row.Budget || seen[key] || row.Role && !c.FrontDoor && everything {
-			continue
-		}
-		seen[key] = true
-		problem, deadline := "", time.Now().Add(patience)
-		for problem = c.try(t, template, row, true, everything); problem != "" && time.Now().Before(deadline); problem = c.try(t, template, row, true, everything) {
-			time.Sleep(100 * time.Millisecond)
-		}
-		if problem != "" {
-			t.Fatalf("not in time: %s: %s", row.What, problem)
+	for _, row := range template.Requests() {
+		key := Outcome(row, c.FrontDoor)
+		if want := runner.Want(row); !row.Is(byBudget) && !seen[key] && want != nil && want.Not == 0 {
+			seen[key] = true
+			runner.Await(t, row)
 		}
 	}
 }
 
-// try sends the request of a row, and returns what is wrong with the answer, or an empty string. A request that policies refuse is no dry run,
-// so that nothing of it depends on that. everything says that RBAC allows the user everything.
-func (c *Cluster) try(t *testing.T, template *Template, row *Row, dryRun, everything bool) string {
-	t.Helper()
-	if row.once && dryRun && row.By == "" {
-		return ""
+// runner sends the requests of a template. everything says that RBAC allows the users everything: then a refusal must name the policy. Of requests that cannot be
+// dry runs, those that pass are left out of dry runs.
+func (c *Cluster) runner(everything, dryRun bool) *requests.Runner {
+	r := &requests.Runner{Sender: c.Sender, Kubectl: c.Kubectl, DryRun: dryRun}
+	r.As = func(row *requests.Row) *requests.User {
+		if row.Is(isReview) {
+			return nil
+		}
+		return row.User
 	}
-	dryRun = dryRun && !row.once
-	code, answer := c.send(t, row, row.user(template), dryRun)
-	problem := fmt.Sprintf("got %d %.700s", code, answer)
-	isManaged := !c.FrontDoor
+	r.Want = func(row *requests.Row) *requests.Outcome {
+		isManaged, want := !c.FrontDoor, row.Outcome
+		switch {
+		case row.Is(requests.NoDryRun) && dryRun && row.By == "":
+			return nil
+		case row.Is(byBudget) && (row.By == "" || isManaged):
+			want = requests.Outcome{Code: http.StatusTooManyRequests}
+		case isManaged && row.Is(byRole) && everything:
+			want = requests.Outcome{Not: http.StatusForbidden} // the limit that the document names: only RBAC refuses it
+		case row.By != "" && (!everything || isManaged && row.Is(byRole)):
+			want.By = ""
+		}
+		return inReview(row, &want)
+	}
+	return r
+}
+
+// inReview returns the outcome of a review that asks about a request with an outcome.
+func inReview(row *requests.Row, want *requests.Outcome) *requests.Outcome {
+	const allowed = `"allowed":true`
 	switch {
-	case row.Budget && (row.By == "" || isManaged):
-		if code == http.StatusTooManyRequests {
-			return ""
-		}
-	case row.By == "":
-		if code < http.StatusMultipleChoices {
-			return ""
-		}
-	case isManaged && row.Role && everything:
-		// The limit that the document names: only RBAC refuses it.
-		if code != http.StatusForbidden {
-			return ""
-		}
-	case code != http.StatusForbidden:
-	case !everything || isManaged && row.Role || namesPolicy(answer, row.By):
-		return ""
-	}
-	return problem + "\nwant: " + row.Outcome(c.FrontDoor)
-}
-
-// namesPolicy reports whether a refusal names a policy.
-func namesPolicy(answer, policy string) bool {
-	return regexp.MustCompile(`policy=([a-z0-9-]+/)?` + regexp.QuoteMeta(policy) + ` `).MatchString(answer)
-}
-
-func (r *Row) user(template *Template) *user.DefaultInfo {
-	if r.As != nil {
-		return r.As
-	}
-	return template.As
-}
-
-// storedVersion stands for the resourceVersion of the stored object in a body.
-const storedVersion = "{rv}"
-
-var resourceVersion = regexp.MustCompile(`"resourceVersion":\s*"(\d+)"`)
-
-// send sends the request of a row, as an administrator if the user is nil.
-func (c *Cluster) send(t *testing.T, row *Row, as *user.DefaultInfo, dryRun bool) (int, string) {
-	t.Helper()
-	if row.command != nil {
-		return c.runCommand(t, row, as, dryRun)
-	}
-	path, body := row.path, row.body
-	if strings.Contains(body, storedVersion) {
-		_, stored, err := c.Sender.SendAs(t.Context(), nil, http.MethodGet, path, "", "")
-		version := resourceVersion.FindStringSubmatch(stored)
-		if err != nil || version == nil {
-			t.Fatalf("%s: %s %v", path, stored, err)
-		}
-		body = strings.Replace(body, storedVersion, version[1], 1)
-	}
-	if dryRun && row.method.name != http.MethodGet {
-		path = withQuery(path, "dryRun=All")
-	}
-	if row.method == apply {
-		path = withQuery(path, "fieldManager=templates&force=true")
-	}
-	var sender user.Info
-	if as != nil && !row.review {
-		sender = as
-	}
-	code, answer, err := c.Sender.SendAs(t.Context(), sender, row.method.name, path, row.method.contentType, body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if row.review && !strings.Contains(answer, `"allowed":true`) {
-		code = http.StatusForbidden
-	}
-	return code, answer
-}
-
-// runCommand runs the command of a row, and returns the status code that its outcome stands for.
-func (c *Cluster) runCommand(t *testing.T, row *Row, as user.Info, dryRun bool) (int, string) {
-	t.Helper()
-	args := append(slices.Clone(row.command), "--as="+as.GetName())
-	for _, group := range as.GetGroups() {
-		args = append(args, "--as-group="+group)
-	}
-	if dryRun {
-		args = append(args, "--dry-run=server")
-	}
-	output, err := c.Kubectl(t.Context(), "", args...)
-	switch {
-	case err == nil:
-		return http.StatusOK, output
-	case strings.Contains(strings.ToLower(err.Error()), "forbidden"), strings.Contains(err.Error(), "denied the request"): // some commands leave out the status
-		return http.StatusForbidden, err.Error()
+	case !row.Is(isReview):
+		return want
+	case want.Not == http.StatusForbidden:
+		return &requests.Outcome{Code: http.StatusCreated, Says: requests.Texts{allowed}}
 	default:
-		return http.StatusInternalServerError, err.Error()
+		return &requests.Outcome{Code: http.StatusCreated, By: want.By, Hides: requests.Texts{allowed}}
 	}
-}
-
-func withQuery(path, query string) string {
-	if strings.Contains(path, "?") {
-		return path + "&" + query
-	}
-	return path + "?" + query
 }

@@ -7,12 +7,12 @@ package managed_test
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
 // mappings exclude fields of Deployments and ReplicaSets. RBAC allows erin and frank to write both. frank has the verbs of the fields, too.
@@ -60,12 +60,6 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "mapping
 subjects: [{kind: User, name: frank, apiGroup: rbac.authorization.k8s.io}]
 `
 
-// workload returns the manifest of a Deployment or a ReplicaSet.
-func workload(kind, name, labels, spec string) string {
-	return fmt.Sprintf(`{"apiVersion":"apps/v1","kind":%q,"metadata":{"name":%q,"namespace":"default","labels":{%s}},"spec":{"selector":{"matchLabels":{"app":"a"}},%s
-		"template":{"metadata":{"labels":{"app":"a"}},"spec":{"containers":[{"name":"a","image":"a"}]}}}}`, kind, name, labels, spec)
-}
-
 // TestMappings has users whom RBAC allows everything change excluded fields in each way, with and without the verb of the field, and other
 // fields without it.
 func TestMappings(t *testing.T) {
@@ -92,78 +86,24 @@ func testMappings(t *testing.T, r *rig) {
 	if got := r.kubectl(t, mappings, "apply", "--dry-run=server", "-f", "-"); !strings.Contains(got, "kube-apiserver will enforce the exclusion with the ValidatingAdmissionPolicy rollouts.mapping.policy.proviso.dev") {
 		t.Errorf("a dry run tells %s", got)
 	}
-	r.kubectl(t, workload("Deployment", "web", `"other":"a"`, ""), "create", "-f", "-")
-	r.kubectl(t, workload("ReplicaSet", "set", `"other":"a"`, `"replicas":1,`), "create", "-f", "-")
+	table := requests.ReadFile(t, filepath.Join("testdata", "mappings.yaml"), nil)
+	erin, frank := mappingRunners(t, r, table)
+	erin.Run(t, table.Rows["before"])
 	r.kubectl(t, mappings, "apply", "-f", "-")
 	r.kubectl(t, "", "wait", "--for=condition=Effective", "--timeout=1m", "fieldpermissionmapping/rollouts", "fieldpermissionmapping/scaling")
-	pause := []string{"patch", "deployment/web", "--dry-run=server", "--type=merge", `-p={"spec":{"paused":true}}`}
-	eventually(t, "the barrier refuses", func() string {
-		output, err := r.Kubectl(t.Context(), "", append(pause, "--as=erin")...)
-		if err == nil || !strings.Contains(output, `the field spec.paused is excluded from general permission: changing it also needs the verb "granular:pauses"`) {
-			return output
-		}
-		return ""
-	})
-	eventually(t, "RBAC has the roles", func() string {
-		if output, err := r.Kubectl(t.Context(), "", append(pause, "--as=frank")...); err != nil {
-			return output
-		}
-		return ""
-	})
-	paused := workload("Deployment", "web", `"other":"a"`, `"paused":true,`)
-	applied := `{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"web","namespace":"default"},"spec":{"paused":true}}`
-	for _, tc := range []struct {
-		name, input string
-		args        []string
-		// field is the excluded field that the write changes, "" if it changes none.
-		field string
-	}{
-		{"create", workload("Deployment", "new", "", ""), []string{"create", "-f", "-"}, ""},
-		{"create with the field", workload("Deployment", "new", "", `"paused":true,`), []string{"create", "-f", "-"}, "spec.paused"},
-		{"create with generateName", strings.Replace(workload("Deployment", "new-", "", `"paused":true,`), `"name":"new-"`, `"generateName":"new-"`, 1), []string{"create", "-f", "-"}, "spec.paused"},
-		{"create with the label", workload("Deployment", "new", `"tier":"prod"`, ""), []string{"create", "-f", "-"}, "metadata.labels.tier"},
-		{"create with another value", workload("Deployment", "new", `"tier":"test"`, ""), []string{"create", "-f", "-"}, ""},
-		{"replace", workload("Deployment", "web", `"other":"b"`, ""), []string{"replace", "-f", "-"}, ""},
-		{"replace with the field", paused, []string{"replace", "-f", "-"}, "spec.paused"},
-		{"merge patch", "", pause, "spec.paused"},
-		{"strategic merge patch", "", []string{"patch", "deployment/web", "--type=strategic", `-p={"spec":{"paused":true}}`}, "spec.paused"},
-		{"JSON patch", "", []string{"patch", "deployment/web", "--type=json", `-p=[{"op":"add","path":"/spec/paused","value":true}]`}, "spec.paused"},
-		{"apply", applied, []string{"apply", "--server-side", "--force-conflicts", "-f", "-"}, "spec.paused"},
-		{"apply of the present value", strings.Replace(applied, `"paused":true`, `"minReadySeconds":0`, 1), []string{"apply", "--server-side", "--force-conflicts", "-f", "-"}, ""},
-		{"another label", "", []string{"label", "deployment/web", "other=c", "--overwrite"}, ""},
-		{"the label with another value", "", []string{"label", "deployment/web", "tier=test"}, ""},
-		{"the label", "", []string{"label", "deployment/web", "tier=prod", "--overwrite"}, "metadata.labels.tier"},
-		{"status", "", []string{"patch", "deployment/web", "--subresource=status", "--type=merge", `-p={"status":{"observedGeneration":9}}`}, "status.observedGeneration"},
-		{"another field of the status", "", []string{"patch", "deployment/web", "--subresource=status", "--type=merge", `-p={"status":{"replicas":1}}`}, ""},
-		{"replicas", "", []string{"patch", "replicaset/set", "--type=merge", `-p={"spec":{"replicas":2}}`}, "spec.replicas"},
-		{"another field beside replicas", "", []string{"patch", "replicaset/set", "--type=merge", `-p={"spec":{"minReadySeconds":1}}`}, ""},
-	} {
-		for _, user := range []string{"erin", "frank"} {
-			wantRefused := tc.field != "" && user == "erin"
-			args := append([]string{"--as=" + user, "--namespace=default", "--dry-run=server"}, tc.args...)
-			if !wantRefused && user == "erin" && !strings.HasPrefix(tc.name, "create") {
-				args = append([]string{"--as=" + user, "--namespace=default"}, tc.args...)
-			}
-			output, err := r.Kubectl(t.Context(), tc.input, args...)
-			switch {
-			case wantRefused && (err == nil || !strings.Contains(output, "the field "+tc.field+" is excluded")):
-				t.Errorf("%s by %s: got %v, %s", tc.name, user, err, output)
-			case !wantRefused && err != nil:
-				t.Errorf("%s by %s: %v, %s", tc.name, user, err, output)
-			}
-		}
+	for _, row := range table.Rows["wait"] {
+		erin.Await(t, row)
+		frank.Await(t, row)
 	}
-	testIndirectWrites(t, r)
+	pause := table.Rows["wait"][0]
+	erin.Run(t, table.Rows["mappings"])
+	frank.Run(t, table.Rows["mappings"])
+	testIndirectWrites(t, r, table)
 	controller := []string{"--as=system:serviceaccount:kube-system:deployment-controller", "--as-group=system:serviceaccounts:kube-system", "--as-group=system:authenticated"}
 	r.kubectl(t, "", append(controller, "patch", "deployment/web", "--subresource=status", "--type=merge", `-p={"status":{"observedGeneration":9}}`)...)
 
 	r.kubectl(t, "", "patch", "validatingadmissionpolicy/rollouts.mapping.policy.proviso.dev", "--type=merge", `-p={"spec":{"validations":[{"expression":"true"}]}}`)
-	eventually(t, "a change is undone", func() string {
-		if output, err := r.Kubectl(t.Context(), "", append(pause, "--as=erin")...); err == nil {
-			return output
-		}
-		return ""
-	})
+	erin.Await(t, pause)
 	eventually(t, "an event tells", func() string {
 		if got := r.kubectl(t, "", "get", "events", "-n=default", "-o=jsonpath={range .items[*]}{.involvedObject.kind} {.involvedObject.name} {.reason}\n{end}"); !strings.Contains(got, "FieldPermissionMapping rollouts BarrierRestored") {
 			return got
@@ -171,11 +111,16 @@ func testMappings(t *testing.T, r *rig) {
 		return ""
 	})
 	r.kubectl(t, "", "delete", "fieldpermissionmapping/rollouts", "--timeout=1m")
-	eventually(t, "the exclusion is gone", func() string {
-		output, err := r.Kubectl(t.Context(), "", append(pause, "--as=erin")...)
-		if err != nil {
-			return output
-		}
-		return ""
-	})
+	erin.Want = func(row *requests.Row) *requests.Outcome { return &requests.Outcome{Code: row.Allowed} }
+	erin.Await(t, pause)
+}
+
+// mappingRunners returns a runner for erin, who lacks the verbs of the fields, and one for frank, who has them and sends dry runs.
+func mappingRunners(t *testing.T, r *rig, table *requests.Table) (erin, frank *requests.Runner) {
+	t.Helper()
+	erin = &requests.Runner{Sender: newSender(t, r)}
+	frank = &requests.Runner{Sender: erin.Sender, DryRun: true}
+	frank.As = func(*requests.Row) *requests.User { return table.Users["frank"] }
+	frank.Want = func(row *requests.Row) *requests.Outcome { return &requests.Outcome{Code: row.Allowed} }
+	return erin, frank
 }

@@ -8,8 +8,12 @@ package managed_test
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
 // TestOverlay runs Proviso with the Deployment and the permissions of the overlay.
@@ -99,75 +103,24 @@ spec:
   condition: request.verb == "escalate" || object.metadata.name == "good"
 `
 
-const policyToCreate = `
-apiVersion: policy.proviso.dev/v1alpha1
-kind: AuthorizationPolicy
-metadata: {name: NAME, namespace: demo}
-spec:
-  effect: Allow
-  subjects: [{kind: User, name: dan}]
-  rules: [{verbs: [get], apiGroups: [""], resources: [pods]}]
-`
-
 // checkConditions creates objects that Proviso serves. kube-apiserver authorizes a request before it proxies it, so that conditions restrict
 // users whom RBAC allows, and allow nothing that RBAC does not, except on Proviso's own port.
 func checkConditions(t *testing.T, r *rig) {
 	t.Helper()
 	r.kubectl(t, conditionsOnPolicies, "apply", "-f", "-")
 	r.kubectl(t, "", "wait", "--for=condition=Ready", "--timeout=1m", "clusterauthorizationpolicy/named-policies", "clusterauthorizationpolicy/carol-writes-policies")
-	for _, row := range []struct {
-		context, object string
-		want            bool
-	}{
-		{"alice", "good", true},
-		{"alice", "bad", false},
-		{"alice-direct", "bad", false},
-		{"carol", "good", false},
-		{"carol-direct", "good", true},
-		{"carol-direct", "bad", false},
-	} {
-		object := strings.Replace(policyToCreate, "NAME", row.object, 1)
-		_, err := r.Kubectl(t.Context(), object, "--context="+row.context, "create", "--validate=false", "--dry-run=server", "-f", "-")
-		if (err == nil) != row.want {
-			t.Errorf("%s creates %s: got %v, want %t", row.context, row.object, err, row.want)
-		}
+	rows := requests.ReadFile(t, filepath.Join("testdata", "overlay.yaml"), nil).Rows
+	(&requests.Runner{Sender: newSender(t, r)}).Run(t, rows["through kube-apiserver"])
+	direct, err := r.Client(cluster.Admin + "-direct")
+	if err != nil {
+		t.Fatal(err)
 	}
+	(&requests.Runner{Sender: requests.NewSender(direct, r.NewUser)}).Run(t, rows["direct"])
 }
 
 // checkPermissions asks kube-apiserver what Proviso may do.
 func checkPermissions(t *testing.T, r *rig) {
 	t.Helper()
-	const barriers = "validatingadmissionpolicies.admissionregistration.k8s.io"
-	for _, row := range []struct {
-		permission string
-		want       bool
-	}{
-		{"create subjectaccessreviews.authorization.k8s.io", true},
-		{"create tokenreviews.authentication.k8s.io", true},
-		{"watch namespaces", true},
-		{"get apiservices.apiregistration.k8s.io/v1alpha1.policy.proviso.dev", true},
-		{"create " + barriers, true},
-		{"patch " + barriers, true},
-		{"delete validatingadmissionpolicybindings.admissionregistration.k8s.io", true},
-		{"create events --namespace=demo", true},
-		{"update leases.coordination.k8s.io --namespace=proviso-system", true},
-
-		{"get secrets --namespace=proviso-system", false},
-		{"list secrets --namespace=demo", false},
-		{"get pods --namespace=demo", false},
-		{"update namespaces", false},
-		{"update leases.coordination.k8s.io --namespace=kube-system", false},
-		{"list leases.coordination.k8s.io --namespace=kube-node-lease", false},
-		{"create validatingwebhookconfigurations.admissionregistration.k8s.io", false},
-		{"update mutatingadmissionpolicies.admissionregistration.k8s.io", false},
-		{"update apiservices.apiregistration.k8s.io", false},
-		{"create clusterroles.rbac.authorization.k8s.io", false},
-		{"impersonate users", false},
-		{"update clusterauthorizationpolicies.policy.proviso.dev", false},
-	} {
-		args := append([]string{"auth", "can-i", "--quiet", "--as=" + proviso, "--as-group=system:authenticated"}, strings.Fields(row.permission)...)
-		if _, err := r.Kubectl(t.Context(), "", args...); (err == nil) != row.want {
-			t.Errorf("%s: got %v, want %t", row.permission, err, row.want)
-		}
-	}
+	rows := requests.ReadFile(t, filepath.Join("testdata", "overlay.yaml"), nil).Rows
+	(&requests.Runner{Sender: newSender(t, r)}).Run(t, rows["permissions"])
 }

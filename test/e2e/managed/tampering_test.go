@@ -9,6 +9,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,149 +25,78 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 
 	"github.com/proviso-authz/proviso/pkg/barrier"
 	"github.com/proviso-authz/proviso/pkg/barrier/barriercontroller"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
 // tamperer is a user who weakens the barrier with a name.
 type tamperer struct {
 	client kubernetes.Interface
+	sender *requests.Sender
+	as     *requests.User
 	name   string
 }
 
-func (u tamperer) patchPolicy(ctx context.Context, kind types.PatchType, patch string, options metav1.PatchOptions) error {
-	_, err := u.client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Patch(ctx, u.name, kind, []byte(patch), options)
-	return err
+// way is a way to weaken a barrier.
+type way struct {
+	name   string
+	weaken func(t *testing.T, u tamperer) error
 }
 
-func (u tamperer) patchBinding(ctx context.Context, kind types.PatchType, patch string) error {
-	_, err := u.client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Patch(ctx, u.name, kind, []byte(patch), metav1.PatchOptions{})
-	return err
+// ways are the ways to weaken a barrier: single requests, and some that are more than one.
+func ways(t *testing.T) (list []way) {
+	t.Helper()
+	for _, row := range requests.ReadFile(t, filepath.Join("testdata", "ways.yaml"), nil).Rows["ways"] {
+		list = append(list, way{row.Name, func(t *testing.T, u tamperer) error { return u.send(t, row) }})
+	}
+	return append(list,
+		way{"annotations that leave no room, and a condition", func(t *testing.T, u tamperer) error {
+			patch := `{"metadata": {"annotations": {"example.com/fill": "` + strings.Repeat("a", 261_500) + `"}}, "spec": {"validations": [{"expression": "true"}]}}`
+			_, err := u.client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Patch(t.Context(), u.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+			return err
+		}},
+		way{"take the finalizer and delete", func(t *testing.T, u tamperer) error {
+			policies := u.client.AdmissionregistrationV1().ValidatingAdmissionPolicies()
+			if _, err := policies.Patch(t.Context(), u.name, types.MergePatchType, []byte(`{"metadata": {"finalizers": null}}`), metav1.PatchOptions{}); err != nil {
+				return err
+			}
+			return policies.Delete(t.Context(), u.name, metav1.DeleteOptions{})
+		}},
+		way{"an object of their own instead of the policy", func(t *testing.T, u tamperer) error {
+			return replaceObject(t.Context(), u.name, u.client.AdmissionregistrationV1().ValidatingAdmissionPolicies(), func(p *admissionregistrationv1.ValidatingAdmissionPolicy) {
+				p.ObjectMeta = metav1.ObjectMeta{Name: u.name}
+				p.Spec.Variables, p.Spec.Validations = nil, []admissionregistrationv1.Validation{{Expression: "true"}}
+			})
+		}},
+		way{"an object of their own instead of the binding", func(t *testing.T, u tamperer) error {
+			return replaceObject(t.Context(), u.name, u.client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings(), func(b *admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
+				b.ObjectMeta = metav1.ObjectMeta{Name: u.name}
+				b.Spec.PolicyName = "other"
+			})
+		}},
+	)
 }
 
-// replacePolicy changes the policy with PUT.
-func (u tamperer) replacePolicy(ctx context.Context, change func(*admissionregistrationv1.ValidatingAdmissionPolicy)) error {
+// send sends a row, again if there is a conflict, and returns the status of a refusal as an error.
+func (u tamperer) send(t *testing.T, row *requests.Row) error {
+	t.Helper()
+	runner := &requests.Runner{Sender: u.sender, Values: map[string]string{"name": u.name}, As: func(*requests.Row) *requests.User { return u.as }}
 	for {
-		stored, err := u.client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(ctx, u.name, metav1.GetOptions{})
-		if err != nil {
+		answer, err := runner.Send(t.Context(), t, row)
+		if err != nil || answer.Code == row.Code {
 			return err
 		}
-		change(stored)
-		if _, err = u.client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Update(ctx, stored, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+		status := &apierrors.StatusError{}
+		if err := json.Unmarshal([]byte(answer.Body), &status.ErrStatus); err != nil {
 			return err
+		}
+		if answer.Code != http.StatusConflict {
+			return status
 		}
 	}
-}
-
-// merge is a way to weaken a barrier with a merge patch of the policy.
-func merge(patch string) func(context.Context, tamperer) error {
-	return func(ctx context.Context, u tamperer) error {
-		return u.patchPolicy(ctx, types.MergePatchType, patch, metav1.PatchOptions{})
-	}
-}
-
-// mergeBinding is merge for the binding.
-func mergeBinding(patch string) func(context.Context, tamperer) error {
-	return func(ctx context.Context, u tamperer) error { return u.patchBinding(ctx, types.MergePatchType, patch) }
-}
-
-func replace(change func(*admissionregistrationv1.ValidatingAdmissionPolicy)) func(context.Context, tamperer) error {
-	return func(ctx context.Context, u tamperer) error { return u.replacePolicy(ctx, change) }
-}
-
-// ways are the ways to weaken a barrier.
-var ways = []struct {
-	name   string
-	weaken func(ctx context.Context, u tamperer) error
-}{
-	{"delete the policy", func(ctx context.Context, u tamperer) error {
-		return u.client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Delete(ctx, u.name, metav1.DeleteOptions{})
-	}},
-	{"delete the binding", func(ctx context.Context, u tamperer) error {
-		return u.client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Delete(ctx, u.name, metav1.DeleteOptions{})
-	}},
-	{"delete the policy at once", func(ctx context.Context, u tamperer) error {
-		return u.client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Delete(ctx, u.name, metav1.DeleteOptions{GracePeriodSeconds: ptr.To[int64](0), PropagationPolicy: ptr.To(metav1.DeletePropagationOrphan)})
-	}},
-	{"delete the policy in the foreground", func(ctx context.Context, u tamperer) error {
-		return u.client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Delete(ctx, u.name, metav1.DeleteOptions{PropagationPolicy: ptr.To(metav1.DeletePropagationForeground)})
-	}},
-	{"delete a collection of policies", func(ctx context.Context, u tamperer) error {
-		return u.client.AdmissionregistrationV1().ValidatingAdmissionPolicies().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{FieldSelector: "metadata.name=" + u.name})
-	}},
-	{"delete a collection of bindings", func(ctx context.Context, u tamperer) error {
-		return u.client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{FieldSelector: "metadata.name=" + u.name})
-	}},
-	{"take the finalizer", func(ctx context.Context, u tamperer) error {
-		return u.patchPolicy(ctx, types.JSONPatchType, `[{"op": "remove", "path": "/metadata/finalizers"}]`, metav1.PatchOptions{})
-	}},
-	{"take the finalizer of the binding", func(ctx context.Context, u tamperer) error {
-		return u.patchBinding(ctx, types.JSONPatchType, `[{"op": "remove", "path": "/metadata/finalizers"}]`)
-	}},
-	{"take the label", func(ctx context.Context, u tamperer) error {
-		return u.patchPolicy(ctx, types.JSONPatchType, `[{"op": "remove", "path": "/metadata/labels"}]`, metav1.PatchOptions{})
-	}},
-	{"take the label of the binding", mergeBinding(`{"metadata": {"labels": null}}`)},
-	{"another value of the label", merge(`{"metadata": {"labels": {"app.kubernetes.io/managed-by": "helm"}}}`)},
-	{"take the annotations", merge(`{"metadata": {"annotations": null}}`)},
-	{"annotation of another policy", merge(`{"metadata": {"annotations": {"policy.proviso.dev/policy": "other"}}}`)},
-	{"annotation of another UID", merge(`{"metadata": {"annotations": {"policy.proviso.dev/policy-uid": "other"}}}`)},
-	{"a revision of the future, and a condition", merge(`{"metadata": {"annotations": {"policy.proviso.dev/store-revision": "99999999999"}}, "spec": {"validations": [{"expression": "true"}]}}`)},
-	{"annotations that leave no room, and a condition", merge(`{"metadata": {"annotations": {"example.com/fill": "` + strings.Repeat("a", 261_500) + `"}}, "spec": {"validations": [{"expression": "true"}]}}`)},
-	{"an owner that does not exist", merge(`{"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Namespace", "name": "gone", "uid": "gone"}]}}`)},
-	{"another finalizer", merge(`{"metadata": {"finalizers": ["example.com/other"]}}`)},
-	{"a validation that is true", merge(`{"spec": {"validations": [{"expression": "true"}]}}`)},
-	{"a variable that is false", merge(`{"spec": {"variables": [{"name": "denied", "expression": "false"}]}}`)},
-	{"the failure policy", merge(`{"spec": {"failurePolicy": "Ignore"}}`)},
-	{"a match condition that is false", merge(`{"spec": {"matchConditions": [{"name": "never", "expression": "false"}]}}`)},
-	{"other resources", replace(func(p *admissionregistrationv1.ValidatingAdmissionPolicy) {
-		p.Spec.MatchConstraints.ResourceRules[0].Resources = []string{"secrets"}
-	})},
-	{"other operations", replace(func(p *admissionregistrationv1.ValidatingAdmissionPolicy) {
-		p.Spec.MatchConstraints.ResourceRules[0].Operations = []admissionregistrationv1.OperationType{admissionregistrationv1.Delete}
-	})},
-	{"other versions", replace(func(p *admissionregistrationv1.ValidatingAdmissionPolicy) {
-		p.Spec.MatchConstraints.ResourceRules[0].APIVersions = []string{"v9"}
-	})},
-	{"names of resources", replace(func(p *admissionregistrationv1.ValidatingAdmissionPolicy) {
-		p.Spec.MatchConstraints.ResourceRules[0].ResourceNames = []string{"none"}
-	})},
-	{"excluded resources", merge(`{"spec": {"matchConstraints": {"excludeResourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["CREATE"]}]}}}`)},
-	{"a selector of namespaces", merge(`{"spec": {"matchConstraints": {"namespaceSelector": {"matchLabels": {"no": "namespace"}}}}}`)},
-	{"a selector of objects", merge(`{"spec": {"matchConstraints": {"objectSelector": {"matchLabels": {"no": "object"}}}}}`)},
-	{"a binding that audits", mergeBinding(`{"spec": {"validationActions": ["Audit"]}}`)},
-	{"a binding that warns", mergeBinding(`{"spec": {"validationActions": ["Warn"]}}`)},
-	{"a binding of another policy", mergeBinding(`{"spec": {"policyName": "other"}}`)},
-	{"a binding with a selector", mergeBinding(`{"spec": {"matchResources": {"namespaceSelector": {"matchLabels": {"no": "namespace"}}}}}`)},
-	{"a strategic merge patch", func(ctx context.Context, u tamperer) error {
-		return u.patchPolicy(ctx, types.StrategicMergePatchType, `{"spec": {"failurePolicy": "Ignore"}}`, metav1.PatchOptions{})
-	}},
-	{"server-side apply that forces", func(ctx context.Context, u tamperer) error {
-		return u.patchPolicy(ctx, types.ApplyPatchType, fmt.Sprintf(`{"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": {"name": %q}, "spec": {"validations": [{"expression": "true"}]}}`, u.name),
-			metav1.PatchOptions{Force: ptr.To(true), FieldManager: "kubectl"})
-	}},
-	{"all marks and the condition at once", merge(`{"metadata": {"labels": null, "annotations": null, "finalizers": null}, "spec": {"validations": [{"expression": "true"}]}}`)},
-	{"take the finalizer and delete", func(ctx context.Context, u tamperer) error {
-		if err := u.patchPolicy(ctx, types.MergePatchType, `{"metadata": {"finalizers": null}}`, metav1.PatchOptions{}); err != nil {
-			return err
-		}
-		return u.client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Delete(ctx, u.name, metav1.DeleteOptions{})
-	}},
-	{"an object of their own instead of the policy", func(ctx context.Context, u tamperer) error {
-		return replaceObject(ctx, u.name, u.client.AdmissionregistrationV1().ValidatingAdmissionPolicies(), func(p *admissionregistrationv1.ValidatingAdmissionPolicy) {
-			p.ObjectMeta = metav1.ObjectMeta{Name: u.name}
-			p.Spec.Variables, p.Spec.Validations = nil, []admissionregistrationv1.Validation{{Expression: "true"}}
-		})
-	}},
-	{"an object of their own instead of the binding", func(ctx context.Context, u tamperer) error {
-		return replaceObject(ctx, u.name, u.client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings(), func(b *admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
-			b.ObjectMeta = metav1.ObjectMeta{Name: u.name}
-			b.Spec.PolicyName = "other"
-		})
-	}},
 }
 
 // objectClient is the client of one of the two kinds of objects of a barrier.
@@ -206,6 +136,7 @@ func barrierOf(i int) string { return target(i) + ".cluster.policy.proviso.dev" 
 func writeTargets(t *testing.T, r *rig, client kubernetes.Interface) (policies []*admissionregistrationv1.ValidatingAdmissionPolicy, bindings []*admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
 	t.Helper()
 	var text strings.Builder
+	ways := ways(t)
 	for i := range ways {
 		fmt.Fprintf(&text, `
 ---
@@ -237,12 +168,15 @@ spec:
 	return policies, bindings
 }
 
-// administrators are a member of system:masters, a user to whom RBAC grants everything, and carol, who is none.
+// masters and root are the administrators: a member of system:masters, and a user to whom RBAC grants everything.
+const masters, root = "system:masters", "cluster-admin"
+
+// administrators are the clients of the administrators, and of carol, who is none.
 func administrators(t *testing.T, r *rig) map[string]kubernetes.Interface {
 	t.Helper()
 	r.kubectl(t, "", "create", "clusterrolebinding", "managed:root", "--clusterrole=cluster-admin", "--user=root")
 	clients := map[string]kubernetes.Interface{}
-	for name, impersonated := range map[string]rest.ImpersonationConfig{"system:masters": {}, "cluster-admin": {UserName: "root"}, "carol": {UserName: "carol"}} {
+	for name, impersonated := range map[string]rest.ImpersonationConfig{masters: {}, root: {UserName: "root"}, "carol": {UserName: "carol"}} {
 		config, err := r.Client(cluster.Admin)
 		if err != nil {
 			t.Fatal(err)
@@ -253,6 +187,14 @@ func administrators(t *testing.T, r *rig) map[string]kubernetes.Interface {
 		}
 	}
 	return clients
+}
+
+// identity is an administrator as a sender of requests.
+func identity(administrator string) *requests.User {
+	if administrator == masters {
+		return nil
+	}
+	return &requests.User{Name: "root"}
 }
 
 // isRestored returns how the stored barrier of a way differs from the one before, or "".
@@ -291,7 +233,7 @@ func refuses(t *testing.T, carol kubernetes.Interface, i int) string {
 }
 
 // restored returns after what time each barrier was as it had been before, since its way began.
-func restored(t *testing.T, client kubernetes.Interface, policies []*admissionregistrationv1.ValidatingAdmissionPolicy, bindings []*admissionregistrationv1.ValidatingAdmissionPolicyBinding, started []time.Time) []time.Duration {
+func restored(t *testing.T, ways []way, client kubernetes.Interface, policies []*admissionregistrationv1.ValidatingAdmissionPolicy, bindings []*admissionregistrationv1.ValidatingAdmissionPolicyBinding, started []time.Time) []time.Duration {
 	t.Helper()
 	took := make([]time.Duration, len(ways))
 	eventually(t, "all is undone", func() (problem string) {
@@ -317,17 +259,18 @@ func TestTampering(t *testing.T) {
 	onEachKubernetes(t, func(t *testing.T, r *rig) {
 		r.kubectl(t, writer, "apply", "-f", "-")
 		users := administrators(t, r)
-		policies, bindings := writeTargets(t, r, users["system:masters"])
-		for _, user := range []string{"system:masters", "cluster-admin"} {
+		policies, bindings := writeTargets(t, r, users[masters])
+		ways, sender := ways(t), newSender(t, r)
+		for _, user := range []string{masters, root} {
 			client := users[user]
 			started := make([]time.Time, len(ways))
 			for i, way := range ways {
 				started[i] = time.Now()
-				if err := way.weaken(t.Context(), tamperer{client, barrierOf(i)}); err != nil && !apierrors.IsNotFound(err) {
+				if err := way.weaken(t, tamperer{client, sender, identity(user), barrierOf(i)}); err != nil && !apierrors.IsNotFound(err) {
 					t.Errorf("%s: %s: %v", user, way.name, err)
 				}
 			}
-			took := restored(t, client, policies, bindings, started)
+			took := restored(t, ways, client, policies, bindings, started)
 			t.Logf("%s: %d ways are undone after %s at the median, %s at most", user, len(ways), took[len(took)/2], took[len(took)-1])
 			for i, way := range ways {
 				eventually(t, user+": "+way.name+" has no effect", func() string { return refuses(t, users["carol"], i) })
@@ -394,13 +337,14 @@ func TestGuard(t *testing.T) {
 	r := newRig(t, cluster.Config{Deployment: true, Managed: true, ControllerManager: true, KubeAPIServerArgs: []string{writeGuard(t)}}, (*cluster.Cluster).Up)
 	r.kubectl(t, writer, "apply", "-f", "-")
 	users := administrators(t, r)
-	policies, bindings := writeTargets(t, r, users["system:masters"])
-	testControlPlane(t, r, users["cluster-admin"], policies)
+	policies, bindings := writeTargets(t, r, users[masters])
+	testControlPlane(t, r, users[root], policies)
+	ways, sender := ways(t), newSender(t, r)
 	const refused = "this object is a barrier, which Proviso generates from a Deny policy"
-	for _, user := range []string{"system:masters", "cluster-admin"} {
+	for _, user := range []string{masters, root} {
 		client := users[user]
 		for i, way := range ways {
-			if err := way.weaken(t.Context(), tamperer{client, barrierOf(i)}); err == nil || !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), refused) {
+			if err := way.weaken(t, tamperer{client, sender, identity(user), barrierOf(i)}); err == nil || !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), refused) {
 				t.Errorf("%s: %s: got %v", user, way.name, err)
 			}
 			if problem := isRestored(t, client, i, policies[i], bindings[i]); problem != "" {
@@ -432,7 +376,12 @@ func TestGuard(t *testing.T) {
 				return err
 			},
 			"an update without a change": func() error {
-				return tamperer{client, barrierOf(0)}.replacePolicy(t.Context(), func(*admissionregistrationv1.ValidatingAdmissionPolicy) {})
+				stored, err := admission.ValidatingAdmissionPolicies().Get(t.Context(), barrierOf(0), metav1.GetOptions{})
+				if err != nil {
+					return err
+				}
+				_, err = admission.ValidatingAdmissionPolicies().Update(t.Context(), stored, metav1.UpdateOptions{})
+				return err
 			},
 			"the policies of other tools": func() error {
 				created, err := admission.ValidatingAdmissionPolicies().Create(t.Context(), other, metav1.CreateOptions{})

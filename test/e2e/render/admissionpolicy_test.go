@@ -21,6 +21,7 @@ import (
 
 	"github.com/proviso-authz/proviso/test/testutil/nearmiss"
 	"github.com/proviso-authz/proviso/test/testutil/policysuite"
+	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
 // admissionTest is a test of a suite with ValidatingAdmissionPolicies.
@@ -61,11 +62,8 @@ func TestAdmissionPolicies(t *testing.T) {
 			r.must(t, "kubectl apply"+policies)
 			for i := range s.Tests {
 				count++
-				tc, difference := (*admissionTest)(&s.Tests[i]), ""
-				eventuallyAgrees(t, s.Name+": "+tc.Name, &difference, func() bool {
-					difference = tc.differenceOn(t, r)
-					return difference == ""
-				})
+				tc := (*admissionTest)(&s.Tests[i])
+				requests.Eventually(t, s.Name+": "+tc.Name, func() string { return tc.differenceOn(t, r) })
 				if !s.Tests[i].IsDenied() {
 					continue
 				}
@@ -80,17 +78,6 @@ func TestAdmissionPolicies(t *testing.T) {
 			t.Errorf("%d tests, %d denials and %d near misses that pass in %d suites, want 16 denials and 10 near misses", count, denials, misses, len(suites))
 		}
 	})
-}
-
-// eventuallyAgrees is eventually with the last difference in the error.
-func eventuallyAgrees(t *testing.T, what string, difference *string, condition func() bool) {
-	t.Helper()
-	t.Cleanup(func() {
-		if *difference != "" {
-			t.Errorf("%s: %s", what, *difference)
-		}
-	})
-	eventually(t, what, condition)
 }
 
 // prepareSuites gives users the permissions of the tests instead of all, and creates what the tests need.
@@ -127,7 +114,7 @@ func prepareSuites(t *testing.T, r *rig, suites []policysuite.Suite) {
 			if tc.Data.OldObject != nil {
 				attributes := *tc.Request.ResourceAttributes
 				attributes.Name = ""
-				if code, answer, _ := r.send(t, user{}, http.MethodPost, policysuite.PathOf(&attributes), string(tc.Data.OldObject.Raw)); code != http.StatusCreated {
+				if code, answer := r.sender.Send(t, nil, http.MethodPost, policysuite.PathOf(&attributes), "application/json", string(tc.Data.OldObject.Raw)); code != http.StatusCreated {
 					t.Fatalf("%s: %d %s", tc.Name, code, answer)
 				}
 			}
@@ -139,7 +126,8 @@ func prepareSuites(t *testing.T, r *rig, suites []policysuite.Suite) {
 func (tc *admissionTest) differenceOn(t *testing.T, r *rig) string {
 	t.Helper()
 	id := string(uuid.NewUUID())
-	code, answer, header := tc.sendTo(t, r, string(tc.Data.Object.Raw), id)
+	sent := tc.sendTo(t, r, string(tc.Data.Object.Raw), id)
+	code, answer := sent.Code, sent.Body
 	var status struct{ Message string } // of a refusal
 	if err := json.Unmarshal([]byte(answer), &status); err != nil {
 		t.Fatal(err)
@@ -154,7 +142,7 @@ func (tc *admissionTest) differenceOn(t *testing.T, r *rig) string {
 	if denied && len(tc.Expect.Policies) > 0 && !strings.Contains(status.Message, "ValidatingAdmissionPolicy '"+tc.Expect.Policies[0]+"'") {
 		return fmt.Sprintf("got %s, want %s", status.Message, tc.Expect.Policies)
 	}
-	warnings := header.Values("Warning")
+	warnings := sent.Header.Values("Warning")
 	if tc.Expect.Warnings != nil && len(warnings) != len(tc.Expect.Warnings) || len(warnings) > 0 && !strings.Contains(warnings[0], tc.Expect.Warnings[0]) {
 		return fmt.Sprintf("got the warnings %q", warnings)
 	}
@@ -162,10 +150,17 @@ func (tc *admissionTest) differenceOn(t *testing.T, r *rig) string {
 }
 
 // sendTo makes the request of a test with an object, and with an ID in the audit log, without writing anything.
-func (tc *admissionTest) sendTo(t *testing.T, r *rig, object, id string) (code int, answer string, header http.Header) {
+func (tc *admissionTest) sendTo(t *testing.T, r *rig, object, id string) *requests.Answer {
 	t.Helper()
 	method := map[string]string{"create": http.MethodPost, "update": http.MethodPut}[tc.Request.ResourceAttributes.Verb]
-	return r.sendWithID(t, user{name: tc.Request.User, groups: tc.Request.Groups}, method, withDryRun(policysuite.PathOf(tc.Request.ResourceAttributes)), object, id)
+	answer, err := r.sender.Do(t.Context(), &requests.User{Name: tc.Request.User, Groups: tc.Request.Groups}, requests.Request{
+		Method: method, Path: policysuite.PathOf(tc.Request.ResourceAttributes) + "?dryRun=All", ContentType: "application/json",
+		Body: strings.NewReader(object), Header: http.Header{"Audit-Id": {id}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer
 }
 
 // without has the denials that have no near miss that passes, by SUITE: TEST, and the near miss that explain finds without the schema of the object, if
@@ -244,8 +239,8 @@ func (tc *admissionTest) sendChanged(t *testing.T, r *rig, miss *nearmiss.NearMi
 	if err != nil {
 		t.Fatal(err)
 	}
-	code, answer, _ := tc.sendTo(t, r, string(changed), string(uuid.NewUUID()))
-	return code, answer
+	answer := tc.sendTo(t, r, string(changed), string(uuid.NewUUID()))
+	return answer.Code, answer.Body
 }
 
 // auditDifference returns what differs in the audit event.

@@ -9,20 +9,16 @@ package render_test
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
-	"time"
-
-	"k8s.io/client-go/rest"
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
 	"github.com/proviso-authz/proviso/test/testutil/documents"
+	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
 // rig is an etcd and a kube-apiserver without any flag for Proviso.
@@ -30,6 +26,7 @@ type rig struct {
 	*cluster.Cluster
 
 	repository string
+	sender     *requests.Sender
 }
 
 // onEachKubernetes runs a test with each kube-apiserver that is built.
@@ -74,6 +71,11 @@ func newRig(t *testing.T, oldest bool) *rig {
 	if _, err := r.Kubectl(t.Context(), everything, "apply", "-f", "-"); err != nil {
 		t.Fatal(err)
 	}
+	admin, err := r.Client(cluster.Admin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.sender = requests.NewSender(admin, r.NewUser)
 	return r
 }
 
@@ -145,109 +147,35 @@ func (r *rig) must(t *testing.T, script string) string {
 	return out + errOut
 }
 
-// apply is the method of a row that applies an object.
-const apply = "APPLY"
-
-// send sends a request as a user whom the admin impersonates, or as the admin if the user is empty.
-func (r *rig) send(t *testing.T, u user, method, path, body string) (code int, answer string, warnings []string) {
-	t.Helper()
-	code, answer, header := r.sendWithID(t, u, method, path, body, "")
-	return code, answer, header.Values("Warning")
-}
-
-// sendWithID is send with the ID of the audit event, which may be empty. It returns the header of the response.
-func (r *rig) sendWithID(t *testing.T, u user, method, path, body, auditID string) (code int, answer string, header http.Header) {
-	t.Helper()
-	config, err := r.Client(cluster.Admin)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := rest.HTTPClientFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	request, err := http.NewRequestWithContext(t.Context(), method, r.KubeAPIServerURL()+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	contentType := "application/json"
-	switch method {
-	case http.MethodPatch:
-		contentType = "application/merge-patch+json"
-	case apply:
-		request.Method, contentType = http.MethodPatch, "application/apply-patch+yaml"
-	}
-	request.Header.Set("Content-Type", contentType)
-	if auditID != "" {
-		request.Header.Set("Audit-ID", auditID)
-	}
-	if u.name != "" {
-		request.Header.Set("Impersonate-User", u.name)
-		for _, group := range append([]string{"system:authenticated"}, u.groups...) {
-			request.Header.Add("Impersonate-Group", group)
-		}
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return response.StatusCode, string(text), response.Header
-}
-
-// patience is how long a kube-apiserver may take to load barriers. It takes about a second.
-const patience = time.Minute
-
-// eventually waits until a condition is true.
+// eventually is requests.Eventually for a condition without a problem to show.
 func eventually(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !condition(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s: not within %v", what, patience)
+	requests.Eventually(t, what, func() string {
+		if condition() {
+			return ""
 		}
-	}
+		return "it is not so"
+	})
 }
 
-// runTable waits until each policy refuses the first request of the table that it is to refuse, and then sends all requests in order.
-func runTable(t *testing.T, r *rig, table []row) {
+// runTable waits until each policy refuses the first request of the table that it is to refuse, and then sends all requests in order. No policy is named in the answer to a request that passes.
+func runTable(t *testing.T, r *rig) {
 	t.Helper()
-	seen := map[string]bool{}
-	for _, q := range table {
-		if policy := policyIn.FindString(q.refusal + q.warning); policy != "" && !seen[policy] {
-			seen[policy] = true
-			eventually(t, policy, func() bool {
-				_, answer, warnings := r.send(t, q.user, q.method, withDryRun(q.path), q.body)
-				return strings.Contains(answer+strings.Join(warnings, ""), policy)
-			})
+	rows, runner := table(t), &requests.Runner{Sender: r.sender}
+	runner.Want = func(row *requests.Row) *requests.Outcome {
+		want := row.Outcome
+		if want.Code != http.StatusForbidden {
+			want.Hides = requests.Texts{"policy="}
 		}
+		return &want
 	}
-	for _, q := range table {
-		code, answer, warnings := r.send(t, q.user, q.method, q.path, q.body)
-		if q.refusal == "" && (code != q.code || strings.Contains(answer, "policy=")) ||
-			q.refusal != "" && (code != http.StatusForbidden || !strings.Contains(answer, q.refusal)) {
-			t.Errorf("%s: got %d %s, want %d %s", q.name, code, answer, q.code, q.refusal)
-		}
-		if got := strings.Join(warnings, ""); !strings.Contains(got, q.warning) || q.warning == "" && strings.Contains(got, "policy=") {
-			t.Errorf("%s: got the warnings %q, want %q", q.name, warnings, q.warning)
-		}
-	}
+	runner.AwaitEach(t, rows)
+	runner.Run(t, rows)
 }
 
-var policyIn = regexp.MustCompile(`policy=\S+`)
-
-// withDryRun returns the path of the same request that writes nothing. A connection writes nothing anyway.
-func withDryRun(path string) string {
-	switch {
-	case strings.Contains(path, "/exec?"), strings.Contains(path, "/attach?"):
-		return path
-	case strings.Contains(path, "?"):
-		return path + "&dryRun=All"
-	}
-	return path + "?dryRun=All"
+func table(t *testing.T) []*requests.Row {
+	t.Helper()
+	return requests.ReadFile(t, filepath.Join("testdata", "table.yaml"), nil).Rows["table"]
 }
 
 // TestTable applies the rendered example to a cluster. The table decides as the policies do, and --check sees no difference.
@@ -256,7 +184,7 @@ func TestTable(t *testing.T) {
 	onEachKubernetes(t, func(t *testing.T, r *rig) {
 		const render = "kubectl proviso render -R -f artifacts/render/policies"
 		r.must(t, render+" --strict | kubectl apply -f -")
-		runTable(t, r, table)
+		runTable(t, r)
 		if out := r.must(t, render+" --check"); strings.Count(out, " same") != 5 {
 			t.Errorf("got %s", out)
 		}
@@ -268,7 +196,8 @@ func TestTable(t *testing.T) {
 		r.must(t, render+" --check")
 		r.must(t, render+" | kubectl delete -f -")
 		eventually(t, "the barriers are gone", func() bool {
-			code, _, _ := r.send(t, alice, http.MethodPost, withDryRun("/api/v1/namespaces/team-a/pods"), pod("host", hostNetwork))
+			const pod = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "host"}, "spec": {"hostNetwork": true, "containers": [{"name": "c", "image": "c"}]}}`
+			code, _ := r.sender.Send(t, &requests.User{Name: "alice"}, http.MethodPost, "/api/v1/namespaces/team-a/pods?dryRun=All", "application/json", pod)
 			return code == http.StatusCreated
 		})
 		if _, _, code := r.shell(t, render+" --check"); code != 1 {
@@ -335,7 +264,7 @@ func TestDocument(t *testing.T) {
 	if out := r.must(t, "kubectl get validatingadmissionpolicies,validatingadmissionpolicybindings -l app.kubernetes.io/managed-by=proviso -o name"); out != "" {
 		t.Errorf("the document leaves %s", out)
 	}
-	if want := table[0].refusal; !strings.Contains(string(content), want) {
+	if want := table(t)[0].Says[0]; !strings.Contains(string(content), want) {
 		t.Errorf("the document does not show %q", want)
 	}
 }

@@ -37,7 +37,7 @@ type Runner struct {
 	Calls func(user string) []*admissionv1.AdmissionRequest
 	// Reviewer asks reviews about each row, which must agree with its outcome.
 	Reviewer *Reviewer
-	// DryRun sends all writes as dry runs, unless they have the mark NoDryRun.
+	// DryRun sends all writes as dry runs, but for connections and rows with the mark NoDryRun.
 	DryRun bool
 	// Kubectl runs the commands of rows.
 	Kubectl func(ctx context.Context, input string, args ...string) (string, error)
@@ -235,7 +235,8 @@ func (r *Runner) target(t *testing.T, row *Row) *resolved {
 	if row.Do == "apply" && !target.Query().Has("fieldManager") {
 		q.path = withQuery(q.path, "fieldManager="+row.manager+"&force=true")
 	}
-	if r.DryRun && !row.Is(NoDryRun) && q.method != http.MethodGet && !target.Query().Has("dryRun") {
+	isConnection := slices.Contains([]string{"exec", "attach", "portforward", "proxy"}, q.info.Subresource)
+	if r.DryRun && !row.Is(NoDryRun) && !isConnection && q.method != http.MethodGet && !target.Query().Has("dryRun") {
 		q.path = withQuery(q.path, "dryRun=All")
 	}
 	return q

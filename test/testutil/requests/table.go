@@ -95,7 +95,7 @@ type Row struct {
 	manager string
 }
 
-// NoDryRun is the mark of a row that is never sent as a dry run: a connection, or a command without such a flag.
+// NoDryRun is the mark of a row that is never sent as a dry run, such as a command without this flag. Connections never are.
 const NoDryRun = "no dry run"
 
 // Stored is an object of a collection.

@@ -24,11 +24,7 @@ import (
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -37,6 +33,7 @@ import (
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
 const namespace = "hooked"
@@ -78,6 +75,9 @@ type rig struct {
 	// kube is a client of kube-apiserver as admin, with which the webhook asks back, and other is the URL of a second Proviso, whose webhook is the first.
 	kube  kubernetes.Interface
 	other string
+	// sender sends requests to kube-apiserver, and rows are the tables of requests.
+	sender *requests.Sender
+	rows   map[string][]*requests.Row
 
 	mu sync.Mutex
 	// asked has the resources of each user about which the webhook was asked.
@@ -296,7 +296,8 @@ func newRig(t *testing.T, innerDoor *cluster.InnerDoor) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.kube = kubernetes.NewForConfigOrDie(admin)
+	r.kube, r.sender = kubernetes.NewForConfigOrDie(admin), requests.NewSender(admin, r.NewUser)
+	r.rows = requests.ReadFile(t, filepath.Join("testdata", "webhooks.yaml"), nil, isAsked, isSlow, isForeign).Rows
 	for _, manifest := range []string{permissions, noPods} {
 		if _, err := r.Kubectl(t.Context(), manifest, "apply", "-f", "-"); err != nil {
 			t.Fatal(err)
@@ -308,81 +309,45 @@ func newRig(t *testing.T, innerDoor *cluster.InnerDoor) *rig {
 	return r
 }
 
-// as returns a client of kube-apiserver for a user.
-func (r *rig) as(t *testing.T, user string) dynamic.Interface {
-	t.Helper()
-	return dynamic.NewForConfigOrDie(r.config(t, user, false))
-}
-
-var (
-	pods       = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-	configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
-	machines   = schema.GroupVersionResource{Group: "demo.proviso.dev", Version: "v1alpha1", Resource: "virtualmachines"}
-)
-
 // TestWebhooksThroughKubeAPIServer sends requests to a real kube-apiserver, whose front door asks webhooks: one that answers, one that is down, one that is
 // slow, and some that ask back.
 func TestWebhooksThroughKubeAPIServer(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	t.Run("lists", func(t *testing.T) { testLists(t, r) })
-	t.Run("conditions", func(t *testing.T) { testConditions(t, r) })
+	t.Run("conditions", func(t *testing.T) { (&requests.Runner{Sender: r.sender}).Run(t, r.rows["conditions"]) })
 	t.Run("boundary", func(t *testing.T) { testBoundary(t, r) })
 	t.Run("two Provisos", func(t *testing.T) { testTwoProvisos(t, r) })
 }
 
+// The marks of rows.
+const (
+	isAsked   = "asked"
+	isSlow    = "slow"
+	isForeign = "foreign"
+)
+
+// The time of kube-apiserver for the front door is three seconds, after which RBAC alone would decide.
+const soon, late = 1500 * time.Millisecond, 2800 * time.Millisecond
+
 // testLists has users whom RBAC lets list ConfigMaps, and not pods. They list both.
 func testLists(t *testing.T, r *rig) {
-	const failed = "the authorization webhook failed"
-	// The time of kube-apiserver for the front door is three seconds, after which RBAC alone would decide.
-	const soon, late = 1500 * time.Millisecond, 2800 * time.Millisecond
-	for _, tc := range []struct {
-		user             string
-		pods, configMaps string // the reason of a refusal, or "" if the list is allowed
-		within           time.Duration
-		slow             bool
-		asked            int
-	}{
-		{user: "open-allowed", configMaps: "", within: soon, asked: 2},
-		{user: "closed-allowed", configMaps: "", within: soon, asked: 2},
-		{user: "open-restricted", pods: "policy=no-pods reason=Denied: not these", within: soon, asked: 1},
-		{user: "open-none", pods: "cannot list", within: soon, asked: 2},
-		{user: "open-denied", pods: "by the webhook", configMaps: "by the webhook", within: soon, asked: 2},
-		{user: "opendown-any", pods: failed, within: soon},
-		{user: "closeddown-any", pods: failed, configMaps: failed, within: soon},
-		{user: "open-slow", pods: failed, within: late, slow: true, asked: 2},
-		{user: "closed-slow", pods: failed, configMaps: failed, within: late, slow: true, asked: 2},
-		{user: "pair-denied", pods: "by the webhook", configMaps: "by the webhook", within: late, slow: true, asked: 2},
-		{user: "open-asks", pods: "cannot list", within: soon, asked: 2},
-		{user: "other-user", pods: "cannot list", within: soon},
-	} {
-		t.Run(tc.user, func(t *testing.T) {
-			client := r.as(t, tc.user)
-			for _, list := range []struct {
-				resource schema.GroupVersionResource
-				want     string
-			}{{pods, tc.pods}, {configMaps, tc.configMaps}} {
-				started := time.Now()
-				_, err := client.Resource(list.resource).Namespace(namespace).List(t.Context(), metav1.ListOptions{})
-				took := time.Since(started)
-				isForbidden := apierrors.IsForbidden(err) && strings.Contains(err.Error(), list.want)
-				if (list.want == "") != (err == nil) || err != nil && !isForbidden {
-					t.Errorf("%s: got %v, want %q", list.resource.Resource, err, list.want)
-				}
-				if took > tc.within || tc.slow && took < soon {
-					t.Errorf("%s: it took %s, want at most %s (slow %t)", list.resource.Resource, took, tc.within, tc.slow)
-				}
-			}
-			if asked := r.calls(tc.user); len(asked) != tc.asked {
-				t.Errorf("asked about %q, want %d questions", asked, tc.asked)
-			}
-		})
+	runner := &requests.Runner{Sender: r.sender}
+	for _, row := range r.rows["lists"] {
+		before, started := len(r.calls(row.User.Name)), time.Now()
+		if problem := runner.Try(t, row); problem != "" {
+			t.Errorf("%s: %s", row, problem)
+		}
+		if took := time.Since(started); row.Is(isSlow) && (took < soon || took > late) || !row.Is(isSlow) && took > soon {
+			t.Errorf("%s: it took %s", row, took)
+		}
+		if asked := r.calls(row.User.Name)[before:]; (len(asked) == 1) != row.Is(isAsked) || len(asked) > 1 {
+			t.Errorf("%s: asked about %q", row, asked)
+		}
 	}
 	t.Run("a webhook that asks back without the marker", func(t *testing.T) {
-		started := time.Now()
-		_, err := r.as(t, "closed-forgets").Resource(pods).Namespace(namespace).List(t.Context(), metav1.ListOptions{})
-		if took := time.Since(started); !apierrors.IsForbidden(err) || took > late {
-			t.Errorf("got %v after %s, want a refusal in time", err, took)
+		if code, took := r.listPods(t, "closed-forgets"); code != http.StatusForbidden || took > late {
+			t.Errorf("got %d after %s, want a refusal in time", code, took)
 		}
 	})
 	t.Run("a check of Proviso", func(t *testing.T) {
@@ -396,34 +361,12 @@ func testLists(t *testing.T, r *rig) {
 	})
 }
 
-// testConditions has a webhook allow creations on a condition. Proviso enforces it on its own resources; nothing enforces it on ConfigMaps.
-func testConditions(t *testing.T, r *rig) {
-	object := func(apiVersion, kind, image string) *unstructured.Unstructured {
-		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"generateName": "x-"}}}
-		if image != "" {
-			o.Object["spec"] = map[string]any{"image": image}
-		}
-		return o
-	}
-	for _, tc := range []struct {
-		user    string
-		object  *unstructured.Unstructured
-		to      schema.GroupVersionResource
-		allowed bool
-	}{
-		{user: "closed-conditions", object: object("demo.proviso.dev/v1alpha1", "VirtualMachine", "debian-12"), to: machines, allowed: true},
-		{user: "closed-conditions", object: object("demo.proviso.dev/v1alpha1", "VirtualMachine", "windows"), to: machines},
-		{user: "closed-conditions", object: object("v1", "ConfigMap", ""), to: configMaps},
-		{user: "open-conditions", object: object("v1", "ConfigMap", ""), to: configMaps},
-		{user: "open-polite", object: object("demo.proviso.dev/v1alpha1", "VirtualMachine", "debian-12"), to: machines, allowed: true},
-		{user: "open-polite", object: object("demo.proviso.dev/v1alpha1", "VirtualMachine", "windows"), to: machines},
-		{user: "open-polite", object: object("v1", "ConfigMap", ""), to: configMaps},
-	} {
-		_, err := r.as(t, tc.user).Resource(tc.to).Namespace(namespace).Create(t.Context(), tc.object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		if tc.allowed != (err == nil) || err != nil && !apierrors.IsForbidden(err) {
-			t.Errorf("%s creates %s %v: got %v, want allowed %t", tc.user, tc.to.Resource, tc.object.Object["spec"], err, tc.allowed)
-		}
-	}
+// listPods lists pods as a user, and returns the code of the answer and the time that it took.
+func (r *rig) listPods(t *testing.T, user string) (code int, took time.Duration) {
+	t.Helper()
+	started := time.Now()
+	code, _ = r.sender.Send(t, &requests.User{Name: user, Groups: []string{"hooked"}, Certificate: true}, http.MethodGet, "/api/v1/namespaces/"+namespace+"/pods", "", "")
+	return code, time.Since(started)
 }
 
 // testTwoProvisos has two Provisos ask each other's reviews about a user whom none of them allows.
@@ -438,10 +381,8 @@ func testTwoProvisos(t *testing.T, r *rig) {
 		t.Fatal(err)
 	}
 	r.other = url
-	started := time.Now()
-	_, err = r.as(t, "closed-loop").Resource(pods).Namespace(namespace).List(t.Context(), metav1.ListOptions{})
-	took := time.Since(started)
-	if asked := r.calls("closed-loop"); !apierrors.IsForbidden(err) || took > 2800*time.Millisecond || len(asked) == 0 || len(asked) > 8 {
-		t.Errorf("got %v after %s and %d questions, want a refusal in time", err, took, len(asked))
+	code, took := r.listPods(t, "closed-loop")
+	if asked := r.calls("closed-loop"); code != http.StatusForbidden || took > late || len(asked) == 0 || len(asked) > 8 {
+		t.Errorf("got %d after %s and %d questions, want a refusal in time", code, took, len(asked))
 	}
 }

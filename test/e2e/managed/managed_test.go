@@ -13,7 +13,6 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -21,6 +20,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/barrier"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/pki"
 )
 
 func TestMain(m *testing.M) {
@@ -115,10 +115,8 @@ func copyManifests(t *testing.T, repository, dir string) string {
 	if err := os.RemoveAll(certs); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "go", "run", "./hack/certs", certs, filepath.Join(dir, "unused"))
-	cmd.Dir = repository
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	if _, err := pki.WriteServing(certs); err != nil {
+		t.Fatal(err)
 	}
 	return manifests
 }

@@ -331,8 +331,8 @@ func TestBarriersOfTwoServers(t *testing.T) {
 		}
 		p.deleteBinding(t, "locked.cluster.policy.proviso.dev")
 		eventually(t, "the policy denies all", func() bool {
-			code, answer, err := p.sendRow(t.Context(), 0, &lockedRows[1])
-			return err == nil && code == http.StatusForbidden && strings.Contains(answer, "policy=locked reason=Error")
+			answer, err := p.sendRow(t.Context(), t, 0, locked(t)["locked"][1])
+			return err == nil && answer.Code == http.StatusForbidden && strings.Contains(answer.Body, "policy=locked reason=Error")
 		})
 		p.barrierIs(t, "the ValidatingAdmissionPolicies that kube-apiserver stores are not known")
 		giveBack()

@@ -89,7 +89,7 @@ type Config struct {
 	Log func(format string, args ...any)
 }
 
-// Cluster is a control plane. Its methods must not be called concurrently.
+// Cluster is a control plane. Its methods that start, stop or configure servers must not be called concurrently.
 type Cluster struct {
 	Config
 	ports ports
@@ -98,6 +98,8 @@ type Cluster struct {
 
 	Etcd, Proviso     *process
 	controllerManager *process
+
+	applier applier
 	// Servers are the kube-apiservers. Proviso and the users' kubeconfig use the first one.
 	Servers []*KubeAPIServer
 }

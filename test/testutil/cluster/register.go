@@ -8,6 +8,7 @@ package cluster
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,31 +16,44 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // prepare creates the objects of artifacts/: the namespace, the ServiceAccount and its
 // permissions, and the permissions of the users.
 func (c *Cluster) prepare(ctx context.Context) error {
-	manifests := [][]string{
-		{"-f", "base/namespace.yaml"}, {"-f", "base/serviceaccount.yaml"}, {"-f", "base/rbac.yaml"}, {"-f", "barriers/rbac.yaml"}, {"-f", "dev/users.yaml"},
+	var manifests []string
+	add := func(path ...string) error {
+		content, err := os.ReadFile(filepath.Join(path...))
+		manifests = append(manifests, string(content))
+		return err
 	}
+	var err error
 	if c.Deployment {
-		overlay, err := c.overlay(ctx)
-		if err != nil {
-			return err
-		}
-		manifests = [][]string{{"-k", overlay}, {"-f", "dev/users.yaml"}}
+		err = c.addOverlay(ctx, &manifests)
+	} else {
+		err = errors.Join(add(c.Manifests, "base", "namespace.yaml"), add(c.Manifests, "base", "serviceaccount.yaml"), add(c.Manifests, "base", "rbac.yaml"), add(c.Manifests, "barriers", "rbac.yaml"))
 	}
-	for _, m := range manifests {
-		if _, err := c.Kubectl(ctx, "", "apply", "--server-side", "--validate=strict", m[0], filepath.Join(c.Manifests, m[1])); err != nil {
-			return err
-		}
+	err = errors.Join(err, add(c.Manifests, "dev", "users.yaml"))
+	if c.InnerDoor != nil {
+		err = errors.Join(err, add(c.InnerDoorFiles(), "canary.yaml"))
 	}
-	if c.InnerDoor == nil {
-		return nil
+	if err != nil {
+		return err
 	}
-	_, err := c.Kubectl(ctx, "", "apply", "--server-side", "-f", filepath.Join(c.InnerDoorFiles(), "canary.yaml"))
+	_, err = c.apply(ctx, strings.Join(manifests, "\n---\n")) // the APIServices of an overlay are not available yet
+	return err
+}
+
+// addOverlay adds the objects of the overlay for the cluster.
+func (c *Cluster) addOverlay(ctx context.Context, manifests *[]string) error {
+	overlay, err := c.overlay(ctx)
+	if err != nil {
+		return err
+	}
+	manifest, err := c.Kubectl(ctx, "", "kustomize", filepath.Join(c.Manifests, overlay))
+	*manifests = append(*manifests, manifest)
 	return err
 }
 
@@ -75,8 +89,14 @@ const officialReviews = "v1alpha1.authorization.k8s.io"
 // ownedByKubeAPIServer reports whether kube-apiserver manages the APIService of reviews, as it does for a version that it serves
 // itself. Such an APIService must be left alone.
 func (c *Cluster) ownedByKubeAPIServer(ctx context.Context) (bool, error) {
-	label, err := c.Kubectl(ctx, "", "get", "apiservice", officialReviews, "--ignore-not-found", "--output=jsonpath={.metadata.labels.kube-aggregator\\.kubernetes\\.io/automanaged}")
-	return label == "onstart" || label == "true", err
+	stored, err := c.get(ctx, "apiregistration.k8s.io/v1", "APIService", officialReviews)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	label := stored.GetLabels()["kube-aggregator.kubernetes.io/automanaged"]
+	return label == "onstart" || label == "true", nil
 }
 
 // service directs kube-apiserver, which runs outside the cluster network, to Proviso on this
@@ -113,11 +133,11 @@ func (c *Cluster) Register(ctx context.Context) error {
 	if c.Deployment {
 		// A Service with a cluster address cannot be changed to type ExternalName, so it is
 		// deleted first.
-		if _, err := c.Kubectl(ctx, "", "delete", "--namespace="+Namespace, "--ignore-not-found", "service", Service); err != nil {
+		if err := c.Delete(ctx, fmt.Sprintf(service, Service, Namespace, c.ports.Proviso)); err != nil {
 			return err
 		}
 	}
-	if _, err := c.Kubectl(ctx, fmt.Sprintf(service, Service, Namespace, c.ports.Proviso), "apply", "--server-side", "--force-conflicts", "-f", "-"); err != nil {
+	if err := c.Apply(ctx, fmt.Sprintf(service, Service, Namespace, c.ports.Proviso)); err != nil {
 		return err
 	}
 	versions := []string{officialReviews, "v1alpha1.authorization.proviso.dev", "v1alpha1.policy.proviso.dev"}
@@ -153,13 +173,8 @@ func (c *Cluster) RegisterVersions(ctx context.Context, names ...string) error {
 		}
 		manifest += fmt.Sprintf(apiService, version, group, priority, bundle, Service, Namespace, c.ports.Proviso)
 	}
-	if _, err := c.Kubectl(ctx, manifest, "apply", "--server-side", "--force-conflicts", "-f", "-"); err != nil {
+	if err := c.Apply(ctx, manifest); err != nil {
 		return err
-	}
-	for _, name := range names {
-		if _, err := c.Kubectl(ctx, "", "wait", "--for=condition=Available", "--timeout="+time.Minute.String(), "apiservice/"+name); err != nil {
-			return err
-		}
 	}
 	return c.waitForDiscovery(ctx, names)
 }

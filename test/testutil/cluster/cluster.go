@@ -68,6 +68,9 @@ type Config struct {
 	Token bool
 	// Args are additional arguments of proviso-apiserver. With Deployment they are not used.
 	Args []string
+	// Uncached lets every proviso-apiserver ask kube-apiserver for each request, so that what RBAC grants and withdraws holds at once. Otherwise
+	// it reuses answers, as it does by default. With Deployment it does not apply to the server that the Deployment configures.
+	Uncached bool
 	// SharedStore lets proviso-apiserver store its objects in the cluster's etcd, which other replicas use. Otherwise it has a store of
 	// its own.
 	SharedStore bool
@@ -209,7 +212,12 @@ func (c *Cluster) Up(ctx context.Context) error {
 }
 
 // Down stops the running servers, in reverse order.
-func (c *Cluster) Down() error {
+func (c *Cluster) Down() error { return c.end(syscall.SIGTERM) }
+
+// Destroy kills the running servers. It is for tests, which need no server to finish its requests.
+func (c *Cluster) Destroy() error { return c.end(syscall.SIGKILL) }
+
+func (c *Cluster) end(signal syscall.Signal) error {
 	const patience = 20 * time.Second
 	var errs []error
 	processes := []*process{c.controllerManager, c.Proviso}
@@ -217,7 +225,7 @@ func (c *Cluster) Down() error {
 		processes = append(processes, s.process)
 	}
 	for _, p := range append(processes, c.Etcd) {
-		errs = append(errs, p.stop(syscall.SIGTERM, patience))
+		errs = append(errs, p.stop(signal, patience))
 	}
 	return errors.Join(errs...)
 }

@@ -87,21 +87,22 @@ func (c *Cluster) Alone(ctx context.Context, args ...string) (*Alone, error) {
 
 // AloneAt is Alone with the URL of a proxy before the cluster's etcd.
 func (c *Cluster) AloneAt(ctx context.Context, etcdURL string, args ...string) (*Alone, error) {
-	dir := filepath.Join(c.Dir, "alone")
-	a := &Alone{process: &process{name: "proviso-apiserver", dir: dir}}
+	a := &Alone{process: &process{name: "proviso-apiserver"}}
 	ports, err := freePorts(2)
 	if err != nil {
 		return a, err
 	}
-	serving, err := c.ca.Server("alone", ServerName, "localhost", "127.0.0.1")
+	// Tests start such servers concurrently, so each one needs its own certificates.
+	name := fmt.Sprintf("alone-%d", ports[0])
+	serving, err := c.ca.Server(name, ServerName, "localhost", "127.0.0.1")
 	if err != nil {
 		return a, err
 	}
-	client, err := c.frontDoorCA.Client("alone-client", frontDoorClient)
+	client, err := c.frontDoorCA.Client(name+"-client", frontDoorClient)
 	if err != nil {
 		return a, err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if a.process.dir, err = os.MkdirTemp(c.Dir, "alone-"); err != nil {
 		return a, err
 	}
 	a.URL, a.FrontDoorURL = fmt.Sprintf("https://127.0.0.1:%d", ports[0]), fmt.Sprintf("https://127.0.0.1:%d", ports[1])
@@ -112,7 +113,7 @@ func (c *Cluster) AloneAt(ctx context.Context, etcdURL string, args ...string) (
 		"--webhook-client-ca-file=" + c.frontDoorCA.Files().Cert, "--webhook-allowed-names=" + frontDoorClients,
 		"--tls-cert-file=" + serving.Cert, "--tls-private-key-file=" + serving.Key,
 		"--kubeconfig=" + filepath.Join(c.Dir, "proviso.kubeconfig"), "--enable-demo-api",
-	}, c.storeArgs(etcdURL), c.innerDoorArgs(), args), nil)
+	}, c.storeArgs(etcdURL), c.innerDoorArgs(), c.answersArgs(), args), nil)
 	if err != nil {
 		return a, err
 	}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -98,13 +99,13 @@ func (i *Instance) RestoreEtcd() error {
 // StartProviso starts the server, if it does not run, and waits until it answers a path with 200.
 func (i *Instance) StartProviso(ctx context.Context, path string) error {
 	if !i.Proviso.find() {
-		if err := i.Proviso.start(i.cluster.binary("proviso-apiserver"), append([]string{
+		if err := i.Proviso.start(i.cluster.binary("proviso-apiserver"), slices.Concat([]string{
 			"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", i.port),
 			"--tls-cert-file=" + i.serving.Cert, "--tls-private-key-file=" + i.serving.Key,
 			"--etcd-servers=" + i.EtcdURL(),
 			"--kubeconfig=" + filepath.Join(i.cluster.Dir, "proviso.kubeconfig"),
 			"--data-dir=" + filepath.Join(i.dir, "data"),
-		}, i.args...), nil); err != nil {
+		}, i.cluster.answersArgs(), i.args), nil); err != nil {
 			return err
 		}
 	}

@@ -125,11 +125,22 @@ func (c *Cluster) StartProviso(ctx context.Context) error {
 			return err
 		}
 	}
-	args = append(args, c.innerDoorArgs()...)
-	if err := c.Proviso.start(c.binary("proviso-apiserver"), append(args, c.Args...), nil); err != nil {
+	args = slices.Concat(args, c.innerDoorArgs(), c.answersArgs(), c.Args)
+	if err := c.Proviso.start(c.binary("proviso-apiserver"), args, nil); err != nil {
 		return err
 	}
 	return c.waitFor(ctx, c.Proviso, c.ProvisoURL()+"/readyz", c.ProvisoCAFile(), pki.Pair{})
+}
+
+// UncachedArgs are the arguments with which proviso-apiserver reuses no answer of kube-apiserver.
+var UncachedArgs = []string{"--authorization-webhook-cache-authorized-ttl=0s", "--authorization-webhook-cache-unauthorized-ttl=0s"}
+
+// answersArgs returns the arguments that say how long a server reuses the answers of kube-apiserver.
+func (c *Cluster) answersArgs() []string {
+	if c.Uncached {
+		return UncachedArgs
+	}
+	return nil
 }
 
 // serversArg returns the argument of a Proviso with barriers that names the kube-apiservers. Proviso would list the endpoints of the Service
@@ -181,13 +192,13 @@ func (c *Cluster) Replica(ctx context.Context, args ...string) (url string, stop
 	}
 	p := &process{name: "proviso-apiserver", dir: dir}
 	stop = func() { _ = p.stop(syscall.SIGTERM, startTimeout) }
-	err = p.start(c.binary("proviso-apiserver"), append([]string{
+	err = p.start(c.binary("proviso-apiserver"), slices.Concat([]string{
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", ports[0]),
 		"--tls-cert-file=" + serving.Cert, "--tls-private-key-file=" + serving.Key,
 		"--kubeconfig=" + filepath.Join(c.Dir, "proviso.kubeconfig"),
 		"--data-dir=" + filepath.Join(dir, "must-not-be-made"), "--enable-demo-api",
 		"--ignore-field-exclusions", // tests share the store, and some store exclusions
-	}, append(c.storeArgs(c.EtcdURL()), args...)...), nil)
+	}, c.storeArgs(c.EtcdURL()), c.answersArgs(), args), nil)
 	url = fmt.Sprintf("https://127.0.0.1:%d", ports[0])
 	if err == nil {
 		err = c.waitFor(ctx, p, url+"/readyz", c.CAFile(), pki.Pair{})

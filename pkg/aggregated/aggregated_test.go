@@ -126,6 +126,11 @@ func TestEnforces(t *testing.T) {
 		{name: "of two configurations one", request: create, want: true, stored: []*policyv1alpha1.EnforcementConfiguration{
 			stored("a", func(c *policyv1alpha1.EnforcementConfiguration) { c.Spec.Service.Port = 443 }), stored("b", nil),
 		}},
+		{name: "finalizers, in a configuration of an earlier release", request: request("update", "v1", "things", "finalizers"), stored: []*policyv1alpha1.EnforcementConfiguration{
+			stored("a", func(c *policyv1alpha1.EnforcementConfiguration) {
+				c.Spec.Resources = []string{"things", "things/finalizers"}
+			}),
+		}},
 		{name: "a configuration that is being deleted", request: create, stored: []*policyv1alpha1.EnforcementConfiguration{stored("a", func(c *policyv1alpha1.EnforcementConfiguration) {
 			c.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 		})}},

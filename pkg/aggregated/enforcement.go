@@ -115,8 +115,12 @@ func (e *Enforcement) Enforces(a authorizer.Attributes) bool {
 
 // verbsOf returns the verbs of requests for a resource, or a subresource, that pass on conditions.
 func verbsOf(path string) []string {
+	switch _, subresource, isSubresource := strings.Cut(path, "/"); {
+	//guard:aggregated-finalizers
+	case subresource == "finalizers": // kube-apiserver and components ask about it, and send no request
+		return nil
 	//guard:aggregated-subresources
-	if strings.Contains(path, "/") {
+	case isSubresource:
 		return subresourceVerbs
 	}
 	return resourceVerbs

@@ -282,7 +282,7 @@ func (c CompletedConfig) New() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	barriers, err := c.newBarriers(others.services)
+	barriers, err := c.newBarriers(others)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/kubernetes"
@@ -64,12 +65,16 @@ type barriers struct {
 	rollout    *rollout.Rollout
 	controller *barriercontroller.Controller
 	changed    atomic.Bool
+	// own observes which server kube-apiserver calls for the resources of this server.
+	own *registration.Watcher
+	// registered has the last known versions of other servers.
+	registered atomic.Pointer[[]schema.GroupVersion]
 }
 
 var errBarriers = errors.New("barriers need a client of kube-apiserver")
 
 // newBarriers returns barriers without a controller.
-func (c CompletedConfig) newBarriers(services *registration.Services) (*barriers, error) {
+func (c CompletedConfig) newBarriers(others *others) (*barriers, error) {
 	if c.extra.Barriers == nil {
 		return nil, nil
 	}
@@ -84,7 +89,7 @@ func (c CompletedConfig) newBarriers(services *registration.Services) (*barriers
 	if err != nil {
 		return nil, err
 	}
-	return &barriers{config: *c.extra.Barriers, compiler: compiler, services: services, frontDoor: c.extra.FrontDoor != nil, rollout: loaded}, nil
+	return &barriers{config: *c.extra.Barriers, compiler: compiler, services: others.services, own: others.own, frontDoor: c.extra.FrontDoor != nil, rollout: loaded}, nil
 }
 
 // run adds the controller that writes barriers while the server runs. It does nothing without barriers. recheck compares the statuses of
@@ -179,7 +184,17 @@ func (b *barriers) describe(namespace, name string, spec *policyv1alpha1.Authori
 }
 
 // areKnown reports whether describe knows the state of the barriers of stored policies.
-func (b *barriers) areKnown() bool { return b.controller != nil && b.controller.IsKnown() }
+func (b *barriers) areKnown() bool {
+	return b.controller != nil && b.controller.IsKnown() && (b.services == nil || b.otherVersions() != nil)
+}
+
+// otherVersions returns the last known versions that kube-apiserver passes on to other servers, Proviso included, or nil if none were ever known.
+func (b *barriers) otherVersions() *[]schema.GroupVersion {
+	if registered, isKnown := b.services.Remote(); isKnown {
+		b.registered.Store(&registered)
+	}
+	return b.registered.Load()
+}
 
 // resultOf returns the result of a barrier, and its explanation.
 func (b *barriers) resultOf(key engine.Key, state barriercontroller.State) (policyv1alpha1.EnforcementResult, string) {
@@ -206,16 +221,20 @@ func (b *barriers) described(report []barrier.RuleReport, result policyv1alpha1.
 	return described
 }
 
-// remote returns a group if another server than Proviso serves some of the versions that a rule has, and for the group * all such groups. It returns
-// none if that is not known.
-func (b *barriers) remote(group string, versions []string) (groups []string) {
+// remote returns a group if another server serves some of its versions, also those that the rule does not name, in which a barrier denies; and for
+// the group * all such groups. It returns none if that was never known.
+func (b *barriers) remote(group string) (groups []string) {
 	if b.services == nil {
 		return nil
 	}
-	registered, _ := b.services.Remote()
-	for _, version := range registered {
-		isNamed := group == version.Group || group == "*" && !isOwnGroup(version.Group)
-		if isNamed && (len(versions) == 0 || slices.Contains(versions, "*") || slices.Contains(versions, version.Version)) && !slices.Contains(groups, version.Group) {
+	registered := b.otherVersions()
+	if registered == nil {
+		return nil
+	}
+	for _, version := range *registered {
+		//guard:barriers-own-groups-elsewhere
+		isOther := !isOwnGroup(version.Group) || b.own != nil && b.own.Elsewhere(version.Group, nil)
+		if (group == version.Group || group == "*") && isOther && !slices.Contains(groups, version.Group) {
 			groups = append(groups, version.Group)
 		}
 	}

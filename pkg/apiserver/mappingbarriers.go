@@ -91,7 +91,7 @@ func (b *barriers) mappingEffect() func(*policyv1alpha1.FieldPermissionMapping) 
 		if !slices.ContainsFunc(m.Spec.Fields, func(f policyv1alpha1.FieldPermission) bool { return f.Exclusion != nil }) {
 			return nil, true
 		}
-		if b.controller == nil {
+		if !b.areKnown() {
 			return nil, false
 		}
 		state, ok := b.controller.MappingState(m)
@@ -117,7 +117,7 @@ func (b *barriers) remoteReason(resources []string, of []policyapi.FieldPermissi
 		name, _, _ := strings.Cut(resource, "/")
 		group := schema.ParseGroupResource(name).Group
 		for i := range of {
-			if of[i].APIGroup == group && !isOwnGroup(group) && len(b.remote(group, of[i].APIVersions)) > 0 {
+			if of[i].APIGroup == group && !isOwnGroup(group) && len(b.remote(group)) > 0 {
 				return "another server serves " + group + ", whose requests admission policies do not see"
 			}
 		}

@@ -8,6 +8,7 @@ package barriercontroller_test
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -184,6 +185,12 @@ func TestBarrierControllerTampering(t *testing.T) {
 			}
 			o.policy.Spec.Validations[0].Expression = "true"
 		}},
+		{name: "labels that leave no room", change: func(o objects) {
+			for _, meta := range []*metav1.ObjectMeta{&o.policy.ObjectMeta, &o.binding.ObjectMeta} {
+				meta.Labels = map[string]string{"example.com/full": "full"}
+			}
+			o.policy.Spec.Validations[0].Expression = "true"
+		}},
 		{name: "all marks and the condition", change: func(o objects) {
 			o.policy.Finalizers, o.policy.Labels, o.policy.Annotations = nil, nil, nil
 			o.policy.Spec.Validations[0].Expression = "true"
@@ -225,11 +232,15 @@ func TestBarrierControllerTampering(t *testing.T) {
 	}
 }
 
-// refuseFull refuses an object to which annotations are added that have no room for more, as kube-apiserver refuses more than 256 KiB.
+// refuseFull refuses an object to which annotations or labels are added that have no room for more, as kube-apiserver refuses more than 256 KiB
+// of annotations, and etcd more than 1.5 MiB in all.
 func refuseFull(action clienttesting.Action) (bool, runtime.Object, error) {
 	object := action.(clienttesting.UpdateAction).GetObject().(metav1.Object)
 	if _, ok := object.GetAnnotations()["example.com/full"]; ok && len(object.GetAnnotations()) > 1 {
 		return true, nil, apierrors.NewInvalid(schema.GroupKind{Kind: "x"}, object.GetName(), nil)
+	}
+	if _, ok := object.GetLabels()["example.com/full"]; ok && len(object.GetLabels()) > 1 {
+		return true, nil, &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: "etcdserver: request is too large"}}
 	}
 	return false, nil, nil
 }

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -245,12 +246,17 @@ func (k *kind[T]) overwrite(ctx context.Context, stored, wanted T, dryRun []stri
 	options := metav1.UpdateOptions{DryRun: dryRun, FieldManager: fieldManager}
 	updated, err := k.client.Update(ctx, next, options)
 	//guard:barriers-annotations-without-room
-	if !apierrors.IsInvalid(err) && !apierrors.IsRequestEntityTooLargeError(err) {
+	if !leavesNoRoom(err) {
 		return updated, err
 	}
 	next.SetLabels(wanted.GetLabels())
 	next.SetAnnotations(wanted.GetAnnotations())
 	return k.client.Update(ctx, next, options)
+}
+
+// leavesNoRoom reports whether kube-apiserver, or etcd, refuses an object because it is too large.
+func leavesNoRoom(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) || err != nil && strings.Contains(err.Error(), "request is too large")
 }
 
 func (k *kind[T]) check(written, wanted T, err error) error {

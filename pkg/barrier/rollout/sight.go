@@ -8,7 +8,7 @@ package rollout
 import (
 	"cmp"
 	"context"
-	"fmt"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,8 +40,8 @@ type Stored struct {
 type sight struct {
 	// at is when the last comparison without a difference began. It is zero before the first one.
 	at time.Time
-	// problem is why a later one has failed, or what differs.
-	problem string
+	// problem is why a later one has failed, in words for authors of policies. detail has the name of what differs, or the error.
+	problem, detail string
 }
 
 // RunSight compares regularly what is received with what is stored, until ctx ends.
@@ -70,38 +70,47 @@ func (r *Rollout) Compare(ctx context.Context) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before := r.sight.problem
-	switch {
-	case err != nil:
-		r.sight.problem = kubeapiservers.Shortened("they cannot be read: " + err.Error())
-	case !r.synced:
+	r.sight.problem, r.sight.detail = "", ""
+	if err != nil {
+		r.sight.problem, r.sight.detail = "they cannot be read", kubeapiservers.Shortened(err.Error())
+	} else if !r.synced {
 		r.sight.problem = "they have not been received yet"
-	default:
-		r.sight.problem = ""
-		if name := differenceOf(r.policies, policies); name != "" {
-			r.sight.problem = fmt.Sprintf("another state of the policy %q is stored than was received", name)
-		} else if name := differenceOf(r.bindings, bindings); name != "" {
-			r.sight.problem = fmt.Sprintf("another state of the binding %q is stored than was received", name)
-		}
+	} else if name := cmp.Or(differenceOf(r.policies, policies, r.names()), differenceOf(r.bindings, bindings, r.names())); name != "" {
+		r.sight.problem, r.sight.detail = "another state is stored than was received", name
 	}
 	if r.sight.problem == "" {
 		r.sight.at = at
 	} else if r.sight.problem != before {
-		klog.FromContext(ctx).Info("The ValidatingAdmissionPolicies that were received differ from those that are stored", "message", r.sight.problem)
+		klog.FromContext(ctx).Info("The barriers that were received are not known to be those that are stored", "message", r.sight.problem, "detail", r.sight.detail)
 	}
 	r.settleAll()
 	return r.sight.problem == ""
 }
 
-// differenceOf returns the name of an object whose state was received and stored differently, or "". An object that was
-// received after the list was read is newer, and no difference.
-func differenceOf[T metav1.Object](received map[string]T, stored Stored) string {
-	for name, version := range stored.Objects {
-		if object, ok := received[name]; !ok || barrier.VersionOf(object) < version {
-			return name
+// names returns the names of the objects that matter, in order: of barriers, and of the sentinel. Those of other tools change as often as these
+// like.
+func (r *Rollout) names() []string {
+	names := []string{barrier.SentinelName}
+	for _, e := range r.entries {
+		if name := e.name(); name != "" {
+			names = append(names, name)
 		}
 	}
-	for name, object := range received {
-		if _, ok := stored.Objects[name]; !ok && barrier.VersionOf(object) <= stored.Version {
+	slices.Sort(names)
+	return names
+}
+
+// differenceOf returns the first of some names whose object was received and stored in different states, or "". An object that was received after
+// the list was read is newer, and no difference.
+func differenceOf[T metav1.Object](received map[string]T, stored Stored, names []string) string {
+	for _, name := range names {
+		version, isStored := stored.Objects[name]
+		switch object, ok := received[name]; {
+		//guard:rollout-sight-missed
+		case isStored && (!ok || barrier.VersionOf(object) < version):
+			return name
+		//guard:rollout-sight-gone
+		case !isStored && ok && barrier.VersionOf(object) <= stored.Version:
 			return name
 		}
 	}

@@ -175,7 +175,7 @@ func (r *Rollout) ServeHTTP(response http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprintf(response, "servers: %s\n", r.cause)
 	}
 	if blind := r.blind(); blind != "" {
-		_, _ = fmt.Fprintln(response, blind)
+		_, _ = fmt.Fprintln(response, blind, r.sight.detail)
 	}
 	for _, address := range slices.Sorted(maps.Keys(r.servers)) {
 		s := r.servers[address]

@@ -30,7 +30,7 @@ type Barrier struct {
 	Message string
 	// Remote returns the group if another server than Proviso serves some of its versions, and for the group * all such groups. Admission policies of
 	// kube-apiserver do not see their requests. It may be nil, and is called once for each group.
-	Remote func(group string, versions []string) []string
+	Remote func(group string) []string
 }
 
 // BarrierPart is about some requests that a rule describes.
@@ -98,7 +98,7 @@ func (s Server) barred(b *Barrier, index int, rule *policyv1alpha1.PolicyRule, r
 	}
 	for _, group := range rule.APIGroups {
 		if b.Remote != nil {
-			result.remote[group] = b.Remote(group, rule.APIVersions)
+			result.remote[group] = b.Remote(group)
 		}
 	}
 	return result

@@ -95,7 +95,7 @@ func TestBarrier(t *testing.T) {
 				if namespace != "team" || name != "a" {
 					t.Errorf("got %q, %q", namespace, name)
 				}
-				return &enforcementstatus.Barrier{Parts: tc.parts, Result: tc.result, Message: tc.message, Remote: func(string, []string) []string { return tc.remote }}
+				return &enforcementstatus.Barrier{Parts: tc.parts, Result: tc.result, Message: tc.message, Remote: func(string) []string { return tc.remote }}
 			}}
 			spec := &policyv1alpha1.AuthorizationPolicySpec{Effect: tc.effect, Rules: []policyv1alpha1.PolicyRule{tc.rule}}
 			if tc.audit {

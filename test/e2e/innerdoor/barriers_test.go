@@ -56,10 +56,6 @@ spec:
 `, other)
 }
 
-func account(name, labels string) string {
-	return fmt.Sprintf(`{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": %q, "labels": {%s}}}`, name, labels)
-}
-
 // goesOnMark is the mark of rows whose requests must pass all the time.
 const goesOnMark = "goes on"
 

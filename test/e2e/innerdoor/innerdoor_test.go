@@ -296,10 +296,6 @@ func labelled(kind, name, team, rest string) string {
 	return fmt.Sprintf(`{"apiVersion": "v1", "kind": %q, "metadata": {"name": %q, "labels": {"team": %q}}%s}`, kind, name, team, rest)
 }
 
-func widget(version, name, size string) string {
-	return fmt.Sprintf(`{"apiVersion": "example.com/%s", "kind": "Widget", "metadata": {"name": %q}, "spec": {"size": %s, "unknown": {"a": [1.5, null]}}}`, version, name, size)
-}
-
 const (
 	core       = "/api/v1/namespaces/" + demo + "/"
 	claims     = core + "persistentvolumeclaims"

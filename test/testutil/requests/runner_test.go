@@ -143,7 +143,7 @@ func TestAwaitEach(t *testing.T) {
 		}
 		if name != "passes" && attempts[name] > 2 { // the policy is in effect
 			w.WriteHeader(http.StatusForbidden)
-			fmt.Fprintf(w, "policy=%s reason=Denied", name)
+			_, _ = fmt.Fprintf(w, "policy=%s reason=Denied", name)
 		}
 	}))
 	runner.AwaitEach(t, rows(t, `

@@ -87,7 +87,7 @@ func (r *Rollout) Compare(ctx context.Context) bool {
 	return r.sight.problem == ""
 }
 
-// names returns the names of the objects that matter, in order: of barriers, and of the sentinel. Those of other tools change as often as these
+// names returns the names of the objects that matter, in order: of barriers, and of the sentinel. Objects of other tools change as often as these
 // like.
 func (r *Rollout) names() []string {
 	names := []string{barrier.SentinelName}

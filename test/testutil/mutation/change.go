@@ -40,7 +40,7 @@ const (
 	Omit = "omit"
 )
 
-// edit replaces a part of a file. An edit that only inserts text can be made beside those of other mutants.
+// edit replaces a part of a file. An edit that only inserts text can be made beside the edits of other mutants.
 type edit struct {
 	from, to token.Pos
 	text     string

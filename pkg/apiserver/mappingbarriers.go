@@ -102,6 +102,9 @@ func (b *barriers) mappingEffect() func(*policyv1alpha1.FieldPermissionMapping) 
 		if err := policyv1alpha1.Convert_v1alpha1_FieldPermissionMapping_To_policy_FieldPermissionMapping(m.DeepCopy(), spec, nil); err != nil {
 			return nil, false
 		}
+		if b.frontDoor {
+			state = withSight(state, b.rollout.Blind())
+		}
 		state.Report = slices.Clone(state.Report)
 		for i := range state.Report {
 			r := &state.Report[i]
@@ -109,6 +112,15 @@ func (b *barriers) mappingEffect() func(*policyv1alpha1.FieldPermissionMapping) 
 		}
 		return effectOf(m.Generation, state), true
 	}
+}
+
+// withSight returns the state of a barrier that was written, if nothing is known for a reason about what kube-apiserver stores now.
+func withSight(state barriercontroller.State, blind string) barriercontroller.State {
+	//guard:mapping-effects-sight-lost
+	if blind != "" && state.Phase == barriercontroller.Written {
+		state.Phase, state.Message = barriercontroller.Pending, blind
+	}
+	return state
 }
 
 // remoteReason returns why no barrier enforces an exclusion of some resources, if another server serves one of them, or "".

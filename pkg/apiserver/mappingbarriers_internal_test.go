@@ -108,3 +108,19 @@ func TestMappingWarnings(t *testing.T) {
 		t.Errorf("got %v, %v", warnings, errs)
 	}
 }
+
+// TestSightOfMappings has a replica lose sight of the barriers that are stored: a mapping is not effective then.
+func TestSightOfMappings(t *testing.T) {
+	t.Parallel()
+	written := barriercontroller.State{Phase: barriercontroller.Written}
+	if got := effectOf(1, withSight(written, "")); got.Status != metav1.ConditionTrue {
+		t.Errorf("with sight: got %+v", got)
+	}
+	if got := effectOf(1, withSight(written, "they cannot be read")); got.Status == metav1.ConditionTrue || !strings.Contains(got.Message, "they cannot be read") {
+		t.Errorf("without sight: got %+v", got)
+	}
+	refused := barriercontroller.State{Phase: barriercontroller.Refused, Message: "too long"}
+	if got := effectOf(1, withSight(refused, "they cannot be read")); !strings.Contains(got.Message, "too long") {
+		t.Errorf("a barrier that was not written: got %+v", got)
+	}
+}

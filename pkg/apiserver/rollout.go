@@ -167,14 +167,15 @@ func (b *barriers) followRollout(c CompletedConfig, generic *genericapiserver.Ge
 	})
 }
 
-// observeRollout has the statuses compared when the state of a barrier has changed.
+// observeRollout has the statuses compared when the state of a barrier has changed, or the sight of all barriers.
 func (b *barriers) observeRollout(ctx context.Context) {
 	var before map[engine.Key]rollout.State
+	blindBefore := ""
 	wait.UntilWithContext(ctx, func(context.Context) {
-		now := b.rollout.States()
-		if !maps.EqualFunc(before, now, rollout.State.Equal) {
+		now, blind := b.rollout.States(), b.rollout.Blind()
+		if blind != blindBefore || !maps.EqualFunc(before, now, rollout.State.Equal) {
 			b.changed.Store(true)
 		}
-		before = now
+		before, blindBefore = now, blind
 	}, barrierStatusInterval)
 }

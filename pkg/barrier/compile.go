@@ -159,9 +159,12 @@ func (w *writer) rule(index int, rule *policyv1alpha1.PolicyRule) {
 			w.leaveOut(index, rule.Verbs, groupOf(rule.Resources, group), reason)
 			continue
 		}
-		if isPolicy := func(path string) bool { return path == all || slices.Contains(admissionPolicies, path) }; group == admissionGroup && slices.ContainsFunc(rule.Resources, isPolicy) {
-			w.leaveOut(index, rule.Verbs, groupOf(admissionPolicies, group), reasonAdmissionPolicies)
-			if !slices.ContainsFunc(rule.Resources, func(path string) bool { return path == all || !isPolicy(path) }) {
+		if unseen := matching(rule.Resources, unseenResources[group]); len(unseen) > 0 {
+			w.leaveOut(index, rule.Verbs, groupOf(unseen, group), reasonAdmissionPolicies)
+			if !slices.ContainsFunc(rule.Resources, func(path string) bool {
+				resource, _, _ := strings.Cut(path, "/")
+				return !slices.Contains(unseenResources[group], resource)
+			}) {
 				continue
 			}
 		}
@@ -187,14 +190,27 @@ func (w *writer) rule(index int, rule *policyv1alpha1.PolicyRule) {
 // leaveOutUnseen reports the resources that a rule with the group * matches although admission policies do not see them.
 func (w *writer) leaveOutUnseen(index int, rule *policyv1alpha1.PolicyRule) {
 	for _, group := range slices.Sorted(maps.Keys(unseenResources)) {
-		resources := slices.DeleteFunc(slices.Clone(unseenResources[group]), func(resource string) bool { return !slices.Contains(rule.Resources, resource) })
-		if slices.Contains(rule.Resources, all) {
-			resources = unseenResources[group]
-		}
-		if len(resources) > 0 {
-			w.leaveOut(index, rule.Verbs, groupOf(resources, group), cmp.Or(unseenGroups[group], reasonAdmissionPolicies))
+		if unseen := matching(rule.Resources, unseenResources[group]); len(unseen) > 0 {
+			w.leaveOut(index, rule.Verbs, groupOf(unseen, group), cmp.Or(unseenGroups[group], reasonAdmissionPolicies))
 		}
 	}
+}
+
+// matching returns the entries of a rule that match one of some resources, with the resource in place of a wildcard.
+func matching(paths, resources []string) (found []string) {
+	for _, path := range paths {
+		name, subresource, hasSubresource := strings.Cut(path, "/")
+		for _, resource := range resources {
+			if name != all && name != resource {
+				continue
+			}
+			if hasSubresource {
+				resource += "/" + subresource
+			}
+			found = append(found, resource)
+		}
+	}
+	return sortedSet(found)
 }
 
 // excludesNamespaces reports whether the barrier does not see namespaces, whose labels the request itself has written: a barrier of a

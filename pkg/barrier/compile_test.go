@@ -320,19 +320,31 @@ func TestUnseenOfAllGroups(t *testing.T) {
 	const policies, reviews = "admission policies do not see other admission policies and their bindings", "admission policies do not see reviews"
 	for _, test := range []struct {
 		name  string
+		group string
 		paths []string
 		want  map[string]string
 	}{
-		{"all resources", []string{"*"}, map[string]string{
+		{"all resources", "", []string{"*"}, map[string]string{
 			"validatingadmissionpolicies.admissionregistration.k8s.io": policies, "mutatingadmissionpolicybindings.admissionregistration.k8s.io": policies,
 			"tokenreviews.authentication.k8s.io": reviews, "selfsubjectreviews.authentication.k8s.io": reviews, "subjectaccessreviews.authorization.k8s.io": reviews,
 		}},
-		{"some resources", []string{"configmaps", "subjectaccessreviews"}, map[string]string{"subjectaccessreviews.authorization.k8s.io": reviews, "tokenreviews.authentication.k8s.io": ""}},
-		{"a resource that they see", []string{"configmaps"}, map[string]string{"tokenreviews.authentication.k8s.io": "", "validatingadmissionpolicies.admissionregistration.k8s.io": ""}},
+		{"some resources", "", []string{"configmaps", "subjectaccessreviews"}, map[string]string{"subjectaccessreviews.authorization.k8s.io": reviews, "tokenreviews.authentication.k8s.io": ""}},
+		{"all subresources", "", []string{"*/status"}, map[string]string{"validatingadmissionpolicies.admissionregistration.k8s.io/status": policies}},
+		{"a subresource", "", []string{"validatingadmissionpolicies/status"}, map[string]string{"validatingadmissionpolicies.admissionregistration.k8s.io/status": policies, "tokenreviews.authentication.k8s.io": ""}},
+		{"all resources of their group", "admissionregistration.k8s.io", []string{"*"}, map[string]string{
+			"validatingadmissionpolicies.admissionregistration.k8s.io": policies, "mutatingadmissionpolicies.admissionregistration.k8s.io": policies,
+		}},
+		{"a subresource in their group", "admissionregistration.k8s.io", []string{"validatingadmissionpolicies/status", "validatingwebhookconfigurations"}, map[string]string{
+			"validatingadmissionpolicies.admissionregistration.k8s.io/status": policies,
+		}},
+		{"a resource that they see", "", []string{"configmaps"}, map[string]string{"tokenreviews.authentication.k8s.io": "", "validatingadmissionpolicies.admissionregistration.k8s.io": ""}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			rule := policyv1alpha1.PolicyRule{Verbs: []string{"create"}, APIGroups: []string{"*"}, Resources: test.paths}
+			if test.group != "" {
+				rule.APIGroups = []string{test.group}
+			}
 			report := compile(t, engine.Key{Name: "p"}, denial("", rule)).Report
 			for resource, want := range test.want {
 				got := ""

@@ -258,7 +258,7 @@ func (d *Decider) unconditional(decision authorization.Decision, attributes auth
 	switch {
 	case decision.IsUnconditional(): // barriers enforce all conditions
 		return decision
-	//guard:frontdoor-conditions-nobody-enforces
+	//guard:frontdoor-conditions-not-enforced
 	case enforced && decision.CanBecomeAllowed():
 		if !d.config.Enforces(attributes) {
 			return authorization.Allow(reasonElsewhere+strings.Join(decision.Labels(), "; "), nil)

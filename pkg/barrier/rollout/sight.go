@@ -8,7 +8,9 @@ package rollout
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -75,7 +77,7 @@ func (r *Rollout) Compare(ctx context.Context) bool {
 		r.sight.problem, r.sight.detail = "they cannot be read", kubeapiservers.Shortened(err.Error())
 	} else if !r.synced {
 		r.sight.problem = "they have not been received yet"
-	} else if name := cmp.Or(differenceOf(r.policies, policies, r.names()), differenceOf(r.bindings, bindings, r.names())); name != "" {
+	} else if name := cmp.Or(differenceOf(r.policies, policies), differenceOf(r.bindings, bindings)); name != "" {
 		r.sight.problem, r.sight.detail = "another state is stored than was received", name
 	}
 	if r.sight.problem == "" {
@@ -87,23 +89,15 @@ func (r *Rollout) Compare(ctx context.Context) bool {
 	return r.sight.problem == ""
 }
 
-// names returns the names of the objects that matter, in order: of barriers, and of the sentinel. Objects of other tools change as often as these
-// like.
-func (r *Rollout) names() []string {
-	names := []string{barrier.SentinelName}
-	for _, e := range r.entries {
-		if name := e.name(); name != "" {
-			names = append(names, name)
-		}
-	}
+// differenceOf returns the first name of a barrier or of the sentinel whose object was received and stored in different states, or "". Objects of other
+// tools change as often as these like, and do not count. An object that was received after the list was read is newer, and no difference.
+func differenceOf[T metav1.Object](received map[string]T, stored Stored) string {
+	names := slices.AppendSeq(slices.Collect(maps.Keys(received)), maps.Keys(stored.Objects))
 	slices.Sort(names)
-	return names
-}
-
-// differenceOf returns the first of some names whose object was received and stored in different states, or "". An object that was received after
-// the list was read is newer, and no difference.
-func differenceOf[T metav1.Object](received map[string]T, stored Stored, names []string) string {
 	for _, name := range names {
+		if name != barrier.SentinelName && !slices.ContainsFunc(barrier.NameSuffixes(), func(suffix string) bool { return strings.HasSuffix(name, suffix) }) {
+			continue
+		}
 		version, isStored := stored.Objects[name]
 		switch object, ok := received[name]; {
 		//guard:rollout-sight-missed
@@ -115,6 +109,13 @@ func differenceOf[T metav1.Object](received map[string]T, stored Stored, names [
 		}
 	}
 	return ""
+}
+
+// Blind returns why nothing is known about the barriers that kube-apiserver stores, or "".
+func (r *Rollout) Blind() string {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.blind()
 }
 
 // blind returns why nothing is known about what is stored, or "".

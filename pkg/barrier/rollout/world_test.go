@@ -50,7 +50,7 @@ func specOf(condition string, verbs ...string) *policyv1alpha1.AuthorizationPoli
 
 var errBroken = errors.New("it does not compile")
 
-func nameOf(key engine.Key) string { return "barrier-" + key.Namespace + key.Name }
+func nameOf(key engine.Key) string { return barrier.Name(key) }
 
 func compile(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec) (*rollout.Compiled, error) {
 	switch spec.Condition {

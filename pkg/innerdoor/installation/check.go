@@ -111,7 +111,7 @@ func compare(path string, got, want any) []string {
 func compareFields(path string, got, want map[string]any) (differences []string) {
 	names := slices.Sorted(maps.Keys(want))
 	for _, name := range slices.Sorted(maps.Keys(got)) {
-		//guard:installation-fields-nobody-wants
+		//guard:installation-fields-not-wanted
 		if _, ok := want[name]; !ok {
 			names = append(names, name)
 		}

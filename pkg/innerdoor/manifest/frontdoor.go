@@ -28,7 +28,7 @@ func (c Config) FrontDoorConditions() []string {
 	//guard:manifest-identities-front-door
 	conditions := []string{c.withDefaults().Identities.expression(
 		"(has(request.user) ? request.user : '')", "request.groups", "has(request.groups)")}
-	//guard:manifest-marker-nobody-sends
+	//guard:manifest-marker-not-sent
 	if c.AsksOthers {
 		conditions = append(conditions, notMarked)
 	}

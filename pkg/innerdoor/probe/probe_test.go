@@ -707,7 +707,7 @@ func TestLateAnswers(t *testing.T) {
 	}
 }
 
-// TestLateFromTheBeginning has a server of which nothing is known but an answer that took too long: the state says so.
+// TestLateFromTheBeginning has a server whose first answer takes too long. The state of the server says so.
 func TestLateFromTheBeginning(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "one")

@@ -80,7 +80,8 @@ func reportOf(errOut string) map[string]string {
 	return report
 }
 
-// TestCluster reads roles and bindings from a cluster, some of which cannot be read. What may be missing is left out, and the exit code says so.
+// TestCluster converts a cluster in which the user may not read some roles and bindings. The command converts the others, and its exit code says that
+// some may be missing.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	forbidden := apierrors.NewForbidden(rbacv1.Resource("roles"), "", errors.New("not \x1b[2J you"))
@@ -88,7 +89,7 @@ func TestCluster(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		args []string
-		// other are answers instead of those of roles.
+		// other are answers of the server that replace the usual ones.
 		other    standin.Answers
 		policies int
 		code     int

@@ -88,7 +88,7 @@ func TestEntries(t *testing.T) {
 		{"a name", rule(func(r *policyv1alpha1.PolicyRule) { r.Verbs, r.ResourceNames = []string{"get"}, []string{"a"} }), []string{alice + "get  pods a -"}, nil},
 		{"a wildcard as a name", rule(func(r *policyv1alpha1.PolicyRule) { r.Verbs, r.ResourceNames = []string{"get"}, []string{"*", "a"} }), []string{alice + "get  pods a -"}, []string{`the resource name "*": `}},
 		{"no name that is left", rule(func(r *policyv1alpha1.PolicyRule) { r.ResourceNames = []string{"*"} }), nil, []string{`the resource name "*": `}},
-		{"a rule beside one of which nothing is left", func(p *rbac.Permission) {
+		{"two rules, one of them without verbs that can be converted", func(p *rbac.Permission) {
 			p.Spec.Rules = append(p.Spec.Rules, policyv1alpha1.PolicyRule{Verbs: []string{"GET"}, APIGroups: []string{""}, Resources: []string{"secrets"}})
 		}, []string{alice + "get  pods - -", alice + "list  pods - -"}, []string{`the verb "GET": `}},
 		{"URLs", rule(func(r *policyv1alpha1.PolicyRule) {

@@ -56,7 +56,7 @@ type Request struct {
 // The errors of requests.
 var (
 	errObject     = errors.New("data: an object must have apiVersion and kind")
-	errSets       = errors.New("data.conditionSets: must not be given: the conditions are those of the decision")
+	errSets       = errors.New("data.conditionSets: must not be given: the policies decide which conditions there are")
 	errOperation  = errors.New("data.operation: must be CREATE, UPDATE, DELETE or CONNECT")
 	errPath       = errors.New("data: admission decides about resources only: data must not be given for a path")
 	errUser       = errors.New("request: a user or a group is required")

@@ -40,7 +40,7 @@ func raw(object string) *runtime.RawExtension { return &runtime.RawExtension{Raw
 func TestValidate(t *testing.T) {
 	t.Parallel()
 	const user, attributes = "request: a user or a group is required", "request: exactly one of resourceAttributes and nonResourceAttributes is required"
-	const sets, operation = "data.conditionSets: must not be given: the conditions are those of the decision", "data.operation: must be CREATE, UPDATE, DELETE or CONNECT"
+	const sets, operation = "data.conditionSets: must not be given: the policies decide which conditions there are", "data.operation: must be CREATE, UPDATE, DELETE or CONNECT"
 	path := &authorizationv1.NonResourceAttributes{Verb: "get", Path: "/healthz"}
 	for _, tc := range []struct {
 		name   string
@@ -123,8 +123,8 @@ func TestUser(t *testing.T) {
 		{"a user with groups", "alice", []string{"devs", "ops"}, []string{"devs", "ops", authenticated}},
 		{"a user with the group", "alice", []string{authenticated, "devs"}, []string{authenticated, "devs"}},
 		{"a group alone", "", []string{"devs"}, []string{"devs", authenticated}},
-		{"nobody", "system:anonymous", []string{unauthenticated}, []string{unauthenticated}},
-		{"nobody, without the group", "system:anonymous", nil, nil},
+		{"an anonymous user", "system:anonymous", []string{unauthenticated}, []string{unauthenticated}},
+		{"an anonymous user without the group", "system:anonymous", nil, nil},
 		{"a user who is not authenticated", "alice", []string{unauthenticated}, []string{unauthenticated}},
 		{"a service account", "system:serviceaccount:n:robot", nil, []string{"system:serviceaccounts", "system:serviceaccounts:n", authenticated}},
 		{"a service account with a group", "system:serviceaccount:n:robot", []string{"system:serviceaccounts"}, []string{"system:serviceaccounts", "system:serviceaccounts:n", authenticated}},

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/proviso-authz/proviso/apis/authorization"
 	"github.com/proviso-authz/proviso/apis/policy"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 )
@@ -50,7 +51,9 @@ const all = "*"
 // The notes about barriers.
 const (
 	noteRemote = "another server serves these versions, whose requests the barrier does not see"
-	noteLater  = "the barrier of the policy does not enforce it yet: "
+	// noteElsewhere is about groups of Proviso that it does not get the requests of.
+	noteElsewhere = "kube-apiserver does not pass these requests on to Proviso, and the barrier does not see them"
+	noteLater     = "the barrier of the policy does not enforce it yet: "
 )
 
 // barred is what the barrier of a policy does about one rule. It is nil if the barrier does not matter.
@@ -61,7 +64,7 @@ type barred struct {
 	reasons map[string]map[string]string
 	// remote has the groups of other servers for each group of the rule.
 	remote map[string][]string
-	// unseen has the parts about resources that the rule does not name and matches by the group *.
+	// unseen has the parts about resources that the rule does not name, and matches by a wildcard.
 	unseen []BarrierPart
 }
 
@@ -71,12 +74,18 @@ func (s Server) barred(b *Barrier, index int, rule *policyv1alpha1.PolicyRule, r
 	if b == nil || s.FrontDoor && reads.level() != More {
 		return nil
 	}
+	isNamed := func(resource string) bool {
+		return slices.ContainsFunc(rule.Resources, func(path string) bool {
+			return resource == path || slices.ContainsFunc(rule.APIGroups, func(group string) bool { return resource == qualified(group, path) })
+		})
+	}
 	result := &barred{Barrier: b, verbs: map[string]sets.Set[string]{}, reasons: map[string]map[string]string{}, remote: map[string][]string{}}
 	for _, part := range b.Parts {
 		if part.Rule != index {
 			continue
 		}
-		if part.Reason != "" && slices.Contains(rule.APIGroups, all) && !slices.ContainsFunc(part.Resources, func(resource string) bool { return slices.Contains(rule.Resources, resource) }) {
+		//guard:status-unseen-by-wildcard
+		if part.Reason != "" && !slices.ContainsFunc(part.Resources, isNamed) {
 			result.unseen = append(result.unseen, part)
 			continue
 		}
@@ -110,6 +119,9 @@ func (b *barred) split(group, path string, rule *policyv1alpha1.PolicyRule) (enf
 	for _, verb := range resolved(rule.Verbs) {
 		reason := cmp.Or(b.reasons[qualified(group, path)][verb], b.reasons[qualified(group, path)]["*"], b.reasons[path][verb])
 		switch isEnforced := b.verbs[path].Has(verb); {
+		//guard:status-own-groups-elsewhere
+		case group != authorization.GroupName && slices.Contains(servedGroups, group): // for which a barrier is looked at only then
+			left[noteElsewhere] = append(left[noteElsewhere], verb)
 		case group != all && len(b.remote[group]) > 0 && writeVerbs.Has(verb):
 			left[noteRemote] = append(left[noteRemote], verb)
 		case isEnforced && reason == "":
@@ -145,15 +157,17 @@ func (s Server) atBarrier(found findings, places *Places, effect policyv1alpha1.
 		rest.Verbs = left[reason]
 		s.without(found, places, effect, reads, group, path, &rest, reason)
 	}
-	//guard:status-unseen-of-all-groups
 	if group == all {
-		s.withoutUnseen(found, places, effect, reads, path, rule, b)
+		s.atOtherServers(found, places, effect, reads, path, rule, b)
 	}
 	return true
 }
 
-// withoutUnseen adds what a rule with the group * does to requests that its barrier does not see, in the groups of these requests.
-func (s Server) withoutUnseen(found findings, places *Places, effect policyv1alpha1.PolicyEffect, reads Reads, path string, rule *policyv1alpha1.PolicyRule, b *barred) {
+// withoutUnseen adds what a rule does to requests that its barrier does not see and that the rule matches by a wildcard.
+func (s Server) withoutUnseen(found findings, places *Places, effect policyv1alpha1.PolicyEffect, reads Reads, rule *policyv1alpha1.PolicyRule, b *barred) {
+	if b == nil {
+		return
+	}
 	rest := *rule
 	for _, part := range b.unseen {
 		rest.Verbs = part.Verbs
@@ -166,6 +180,11 @@ func (s Server) withoutUnseen(found findings, places *Places, effect policyv1alp
 			s.without(found, places, effect, reads, of.Group, of.Resource, &rest, part.Reason)
 		}
 	}
+}
+
+// atOtherServers adds what a rule with the group * does to writes in groups that other servers serve, and that its barrier does not see.
+func (s Server) atOtherServers(found findings, places *Places, effect policyv1alpha1.PolicyEffect, reads Reads, path string, rule *policyv1alpha1.PolicyRule, b *barred) {
+	rest := *rule
 	rest.Verbs = slices.DeleteFunc(slices.Clone(resolved(rule.Verbs)), func(verb string) bool { return !writeVerbs.Has(verb) })
 	if len(rest.Verbs) == 0 {
 		return

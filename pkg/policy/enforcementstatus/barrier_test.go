@@ -15,6 +15,32 @@ import (
 	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
 )
 
+// TestBarrierOfOwnGroup has another server serve a group of Proviso. The message does not say that Proviso enforces the policy.
+func TestBarrierOfOwnGroup(t *testing.T) {
+	t.Parallel()
+	const own = "Proviso serves it and enforces the policy itself"
+	server := enforcementstatus.Server{
+		Elsewhere: func(string, []string) bool { return true },
+		Barrier: func(string, string, *policyv1alpha1.AuthorizationPolicySpec) *enforcementstatus.Barrier {
+			return &enforcementstatus.Barrier{
+				Parts:  []enforcementstatus.BarrierPart{{Resources: []string{"virtualmachines.demo.proviso.dev"}, Verbs: []string{"create"}, Reason: own}},
+				Result: policyv1alpha1.ResultEnforced,
+			}
+		},
+	}
+	spec := &policyv1alpha1.AuthorizationPolicySpec{Effect: deny, Rules: []policyv1alpha1.PolicyRule{rule("create", "demo.proviso.dev", "virtualmachines", "v1alpha1")}}
+	isTold := false
+	for _, entry := range server.OfPolicy("team", "a", spec, enforcementstatus.More) {
+		isTold = isTold || entry.Result == policyv1alpha1.ResultNotEnforced && strings.Contains(entry.Message, "does not pass these requests on to Proviso")
+		if strings.Contains(entry.Message, own) || entry.Result == policyv1alpha1.ResultEnforced {
+			t.Errorf("got %+v", entry)
+		}
+	}
+	if !isTold {
+		t.Error("no entry tells that Proviso does not get the requests")
+	}
+}
+
 // TestBarrier says which rules of a Deny policy its barrier enforces, and what becomes of the others.
 func TestBarrier(t *testing.T) {
 	t.Parallel()
@@ -62,12 +88,15 @@ func TestBarrier(t *testing.T) {
 			want: []string{"get pods.example.com Reviews NotEnforced", "create pods.example.com Reviews NotEnforced"}, reason: "NotEnforced"},
 		{name: "all groups", effect: deny, reads: more, rule: rule("create,get", "*", "pods", "v1"), parts: []enforcementstatus.BarrierPart{pods}, result: enforced,
 			want: []string{"create pods.* Barrier Enforced", "get pods.* Reviews NotEnforced"}, reason: "NotEnforced"},
-		{name: "all groups, of which another server serves some", effect: deny, reads: more, rule: rule("create,delete", "*", "pods", "v1"), parts: []enforcementstatus.BarrierPart{pods}, result: enforced,
+		{name: "all groups, and another server serves two groups", effect: deny, reads: more, rule: rule("create,delete", "*", "pods", "v1"), parts: []enforcementstatus.BarrierPart{pods}, result: enforced,
 			remote: []string{"example.com", "metrics.k8s.io"},
 			want:   []string{"create,delete pods.* Barrier Enforced", "create,delete pods.example.com,pods.metrics.k8s.io Reviews NotEnforced"}, reason: "NotEnforced", says: "another server serves these versions"},
-		{name: "all groups, of which admission policies do not see some", effect: deny, reads: more, rule: rule("create,delete", "*", "pods", "v1"), result: enforced,
+		{name: "all groups, and admission policies do not see two resources", effect: deny, reads: more, rule: rule("create,delete", "*", "pods", "v1"), result: enforced,
 			parts: []enforcementstatus.BarrierPart{pods, {Resources: []string{"tokenreviews.authentication.k8s.io", "a.b/status"}, Verbs: []string{"create"}, Reason: "they see no reviews"}},
 			want:  []string{"create,delete pods.* Barrier Enforced", "create tokenreviews.authentication.k8s.io,a.b/status Reviews NotEnforced"}, reason: "NotEnforced", says: "they see no reviews"},
+		{name: "all resources of a group, and admission policies do not see one", effect: deny, reads: more, rule: rule("update", "example.com", "*", "v1"), result: enforced,
+			parts: []enforcementstatus.BarrierPart{{Resources: []string{"*"}, Verbs: []string{"update"}}, {Resources: []string{"hidden.example.com"}, Verbs: []string{"update"}, Reason: "they do not see it"}},
+			want:  []string{"update *.example.com Barrier Enforced", "update hidden.example.com Reviews NotEnforced"}, reason: "NotEnforced", says: "they do not see it"},
 		{name: "front door, all groups", effect: deny, frontDoor: true, reads: more, rule: rule("create,delete", "*", "pods", "v1"), parts: []enforcementstatus.BarrierPart{pods}, result: enforced,
 			remote: []string{"example.com"},
 			want:   []string{"create,delete pods.* Barrier Enforced", "create,delete pods.example.com FrontDoor DeniesUnconditionally"}, reason: "DeniesUnconditionally"},

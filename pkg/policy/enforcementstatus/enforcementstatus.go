@@ -119,6 +119,8 @@ func (s Server) of(spec *policyv1alpha1.AuthorizationPolicySpec, reads Reads, b 
 				s.resource(found, places, spec.Effect, reads, group, path, rule, unlisted, barred)
 			}
 		}
+		//guard:status-unseen
+		s.withoutUnseen(found, places, spec.Effect, reads, rule, barred)
 		for _, outcome := range found.outcomes() {
 			for _, part := range found.parts(outcome) {
 				entries = append(entries, policyv1alpha1.RuleEnforcement{

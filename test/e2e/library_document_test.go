@@ -95,7 +95,7 @@ until_passes 'the configuration again'
 // the other, what lets requests pass on conditions through kube-apiserver.
 func TestLibraryFromAnEmptyFolder(t *testing.T) {
 	t.Parallel()
-	document, err := os.ReadFile(filepath.Join(repository, "docs", "library.md"))
+	document, err := os.ReadFile(filepath.Join(stack.Repository, "docs", "library.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestLibraryFromAnEmptyFolder(t *testing.T) {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	cmd := exec.CommandContext(t.Context(), "bash", "-c", script)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "PROVISO="+repository, "KUBECONFIG="+stack.Kubeconfig(), "TMPDIR="+dir, "GOFLAGS=-buildvcs=false",
+	cmd.Env = append(os.Environ(), "PROVISO="+stack.Repository, "KUBECONFIG="+stack.Kubeconfig(), "TMPDIR="+dir,
 		"PATH="+stack.Bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -224,7 +224,7 @@ func TestCanI(t *testing.T) {
 			t.Errorf("%s with a mode: got %+v, but %t of the requests", q, status, passed)
 		}
 	}
-	golden.Compare(t, filepath.Join(repository, "docs", "can-i.md"), fmt.Sprintf(canIHead, len(canIChecks), len(users), howToSee)+table.String())
+	golden.Compare(t, filepath.Join(stack.Repository, "docs", "can-i.md"), fmt.Sprintf(canIHead, len(canIChecks), len(users), howToSee)+table.String())
 
 	t.Run("a connection needs two verbs", func(t *testing.T) { // ADR 28
 		q := canICheck{user: "agent", verb: "get", resource: canIMachines, sub: "console", name: "dev"}

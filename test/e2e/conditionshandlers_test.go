@@ -111,14 +111,18 @@ func (s *standIn) reason(door *handling, r *http.Request) string {
 // TestStatusOfConditionsThatKubeAPIServerHandles probes two stand-ins for kube-apiservers. The status of policies says that kube-apiserver
 // enforces conditions only while both are seen to send options.
 func TestStatusOfConditionsThatKubeAPIServerHandles(t *testing.T) {
+	t.Parallel()
 	// Proviso may list the Leases of kube-apiservers, and impersonate the user of canaries.
 	canary := filepath.Join(stack.Manifests, "inner-door", "canary.yaml")
-	t.Cleanup(func() { _, _ = stack.Kubectl(context.Background(), "", "delete", "--ignore-not-found", "-f", canary) })
-	if _, err := stack.Kubectl(t.Context(), "", "apply", "--server-side", "-f", canary); err != nil {
+	t.Cleanup(func() {
+		_, _ = stack.Cluster.Kubectl(context.Background(), "", "delete", "--ignore-not-found", "-f", canary)
+	})
+	if _, err := stack.Cluster.Kubectl(t.Context(), "", "apply", "--server-side", "-f", canary); err != nil {
 		t.Fatal(err)
 	}
 	first, second := newStandIn(t), newStandIn(t)
-	alone, err := stack.Alone(t.Context(), "--feature-gates=UpstreamConditionalDecisions=true", "--kube-apiserver-servers="+first.URL+","+second.URL)
+	// It has a store of its own, because servers without a front door write the status of what they share.
+	alone, err := stack.Alone(t.Context(), "--etcd-prefix=/conditions", "--feature-gates=UpstreamConditionalDecisions=true", "--kube-apiserver-servers="+first.URL+","+second.URL)
 	t.Cleanup(alone.Stop)
 	if err != nil {
 		t.Fatal(err)
@@ -193,6 +197,7 @@ func TestStatusOfConditionsThatKubeAPIServerHandles(t *testing.T) {
 // TestConditionsOfRealKubeAPIServer probes a real kube-apiserver, which does not handle conditions yet. Its answer has the reason of the front
 // door, so that Proviso knows that it asks without options.
 func TestConditionsOfRealKubeAPIServer(t *testing.T) {
+	t.Parallel()
 	dir, err := os.MkdirTemp("", "proviso-conditions-")
 	if err != nil {
 		t.Fatal(err)

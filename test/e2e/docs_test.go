@@ -27,7 +27,7 @@ var consoleMake = regexp.MustCompile(`(?m)^\$ make ([a-z0-9-]+(?: [A-Z]+=[a-z0-9
 func documentNames(t *testing.T) []string {
 	t.Helper()
 	files := []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"}
-	more, err := filepath.Glob(filepath.Join(repository, "docs", "*.md"))
+	more, err := filepath.Glob(filepath.Join(stack.Repository, "docs", "*.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestDocumentedCommands(t *testing.T) {
 	awaitSchemas(t)
 	ran := 0
 	for _, name := range documentNames(t) {
-		content, err := os.ReadFile(filepath.Join(repository, name))
+		content, err := os.ReadFile(filepath.Join(stack.Repository, name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +66,7 @@ func TestDocumentedCommands(t *testing.T) {
 		}
 		for _, target := range consoleMake.FindAllStringSubmatch(string(content), -1) {
 			cmd := exec.CommandContext(t.Context(), "make", append([]string{"--dry-run"}, strings.Fields(target[1])...)...)
-			cmd.Dir = repository
+			cmd.Dir = stack.Repository
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Errorf("%s: make %s is no target: %s", name, target[1], out)
 			}
@@ -94,7 +94,7 @@ func runBlocks(t *testing.T, name, content string) {
 		return
 	}
 	t.Run(name, func(t *testing.T) {
-		if err := documents.Run(t.Context(), stack, content); err != nil {
+		if err := documents.Run(t.Context(), stack.Cluster, content); err != nil {
 			t.Error(err)
 		}
 	})
@@ -110,7 +110,7 @@ var (
 func TestDocumentLinks(t *testing.T) {
 	t.Parallel()
 	for _, name := range documentNames(t) {
-		content, err := os.ReadFile(filepath.Join(repository, name))
+		content, err := os.ReadFile(filepath.Join(stack.Repository, name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +118,7 @@ func TestDocumentLinks(t *testing.T) {
 			if strings.HasPrefix(link[1], "http") {
 				continue
 			}
-			if _, err := os.Stat(filepath.Join(repository, filepath.Dir(name), link[1])); err != nil {
+			if _, err := os.Stat(filepath.Join(stack.Repository, filepath.Dir(name), link[1])); err != nil {
 				t.Errorf("%s links to %s, which is not there", name, link[1])
 			}
 		}

@@ -102,7 +102,7 @@ var quotedRefusals = regexp.MustCompile(`(?m)^    ((?:changing )?the field .*)$`
 // document runs the commands of both documents, and makes what the first one says is refused.
 func (x *fieldTest) document(t *testing.T) {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(repository, fineGrainedDocument))
+	content, err := os.ReadFile(filepath.Join(stack.Repository, fineGrainedDocument))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func (x *fieldTest) document(t *testing.T) {
 			}
 		}
 	}
-	tour, err := os.ReadFile(filepath.Join(repository, tourDocument))
+	tour, err := os.ReadFile(filepath.Join(stack.Repository, tourDocument))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ const impersonationPath = "/apis/authorization.k8s.io/v1alpha1/authorizationcond
 // answers must be the same, also where the body leaves the user to the path.
 func TestImpersonationReviewByKubectl(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob(filepath.Join(repository, "artifacts", "examples", "reviews", "impersonation-*.yaml"))
+	files, err := filepath.Glob(filepath.Join(stack.Repository, "artifacts", "examples", "reviews", "impersonation-*.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -207,7 +207,7 @@ func (r *storyRun) prepare(t *testing.T) {
 	for _, namespace := range []string{"demo", "elsewhere"} {
 		mustKubectl(t, "admin", "create", "namespace", r.own(namespace))
 	}
-	users, err := os.ReadFile(filepath.Join(repository, "artifacts", "dev", "users.yaml"))
+	users, err := os.ReadFile(filepath.Join(stack.Repository, "artifacts", "dev", "users.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +244,7 @@ func (r *storyRun) prepare(t *testing.T) {
 
 func (r *storyRun) read(t *testing.T, file string) string {
 	t.Helper()
-	path := filepath.Join(repository, "artifacts", "impersonation", file)
+	path := filepath.Join(stack.Repository, "artifacts", "impersonation", file)
 	if strings.HasPrefix(file, "testdata/") {
 		path = file
 	}

@@ -122,7 +122,7 @@ func TestRunsWithTheArgumentsOfTheDeployment(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := strings.Split(strings.TrimSuffix(string(cmdline), "\x00"), "\x00")[1:]
-	want := argumentsOf(deployment)
+	want := append(argumentsOf(deployment), cluster.UncachedArgs...)
 	if len(got) != len(want) {
 		t.Fatalf("got %q, want %q", got, want)
 	}

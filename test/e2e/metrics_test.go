@@ -425,7 +425,7 @@ func (m *measured) send(t *testing.T, o outcome) (int, string) {
 	t.Helper()
 	body := o.body
 	if o.example != "" {
-		content, err := os.ReadFile(filepath.Join(repository, "artifacts", "examples", "reviews", o.example+".yaml"))
+		content, err := os.ReadFile(filepath.Join(stack.Repository, "artifacts", "examples", "reviews", o.example+".yaml"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -638,7 +638,7 @@ func TestMetrics(t *testing.T) {
 	after := m.scrape(t)
 	touched := after.since(before)
 	golden.Compare(t, filepath.Join("testdata", "metrics.golden.txt"), after.print(touched))
-	documented, err := os.ReadFile(filepath.Join(repository, "docs", "metrics.md"))
+	documented, err := os.ReadFile(filepath.Join(stack.Repository, "docs", "metrics.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -228,7 +228,7 @@ func rightPolicies(t *testing.T) map[string]*policyv1alpha1.AuthorizationPolicyS
 	t.Helper()
 	specs := map[string]*policyv1alpha1.AuthorizationPolicySpec{}
 	for _, folder := range []string{"artifacts", "docs"} {
-		err := filepath.WalkDir(filepath.Join(repository, folder), func(file string, _ os.DirEntry, err error) error {
+		err := filepath.WalkDir(filepath.Join(stack.Repository, folder), func(file string, _ os.DirEntry, err error) error {
 			extension := filepath.Ext(file)
 			if err != nil || (extension != ".md" && extension != ".yaml") {
 				return err
@@ -245,7 +245,7 @@ func rightPolicies(t *testing.T) map[string]*policyv1alpha1.AuthorizationPolicyS
 				if err := yaml.Unmarshal([]byte(document), p); err != nil {
 					t.Errorf("%s: %v", file, err)
 				}
-				specs[fmt.Sprintf("%s, document %d", strings.TrimPrefix(file, repository+"/"), i)] = &p.Spec
+				specs[fmt.Sprintf("%s, document %d", strings.TrimPrefix(file, stack.Repository+"/"), i)] = &p.Spec
 			}
 			return nil
 		})
@@ -296,7 +296,7 @@ const mistakesMarker = "<!-- Generated from test/e2e/testdata/mistakes.yaml: UPD
 // TestMistakesInDocs compares the page with the table.
 func TestMistakesInDocs(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(repository, "docs", "troubleshooting.md")
+	file := filepath.Join(stack.Repository, "docs", "troubleshooting.md")
 	content, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

@@ -50,7 +50,7 @@ var useCases = []struct {
 var useCaseFiles = []string{"README.md", "fails.yaml", "passes.yaml", "policy.yaml", "review.golden.yaml", "review.yaml", "status.golden.txt", "test.yaml"}
 
 func useCaseFile(name, file string) string {
-	return filepath.Join(repository, "artifacts", "examples", name, file)
+	return filepath.Join(stack.Repository, "artifacts", "examples", name, file)
 }
 
 // TestPoliciesExamples applies the policies of each example, asks what they come to, and
@@ -226,7 +226,7 @@ func readYAML(t *testing.T, file string, into any) {
 // missing.
 func TestPoliciesExamplesAreComplete(t *testing.T) {
 	t.Parallel()
-	entries, err := os.ReadDir(filepath.Join(repository, "artifacts", "examples"))
+	entries, err := os.ReadDir(filepath.Join(stack.Repository, "artifacts", "examples"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,7 +264,7 @@ const cookbookMarker = "<!-- Generated from artifacts/examples: UPDATE_GOLDEN=1 
 // TestCookbook compares the cookbook with the examples.
 func TestCookbook(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(repository, "docs", "cookbook.md")
+	file := filepath.Join(stack.Repository, "docs", "cookbook.md")
 	content, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

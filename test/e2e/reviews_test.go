@@ -17,7 +17,7 @@ import (
 // examples returns the review objects in artifacts/examples/reviews.
 func examples(t *testing.T) []string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(repository, "artifacts", "examples", "reviews", "*.yaml"))
+	files, err := filepath.Glob(filepath.Join(stack.Repository, "artifacts", "examples", "reviews", "*.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func exampleIn(t *testing.T, file, version string) string {
 
 func TestExampleReviewsHaveNoOrphans(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob(filepath.Join(repository, "artifacts", "examples", "reviews", "*.golden.yaml"))
+	files, err := filepath.Glob(filepath.Join(stack.Repository, "artifacts", "examples", "reviews", "*.golden.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/barrier"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
-	"github.com/proviso-authz/proviso/test/testutil/pki"
+	"github.com/proviso-authz/proviso/test/testutil/plane"
 )
 
 func TestMain(m *testing.M) {
@@ -88,7 +88,10 @@ func newRig(t *testing.T, config cluster.Config, up func(*cluster.Cluster, conte
 	if err := os.WriteFile(r.audit, []byte(auditPolicy), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	config.Dir, config.Bin, config.Manifests, config.Log = dir, filepath.Join(repository, "_output", "bin"), copyManifests(t, repository, dir), t.Logf
+	config.Dir, config.Bin, config.Log = dir, filepath.Join(repository, "_output", "bin"), t.Logf
+	if config.Manifests, err = plane.CopyManifests(repository, dir); err != nil {
+		t.Fatal(err)
+	}
 	config.KubeAPIServerArgs = append(config.KubeAPIServerArgs, "--audit-policy-file="+r.audit)
 	if r.Cluster, err = cluster.New(config); err != nil {
 		t.Fatal(err)
@@ -102,23 +105,6 @@ func newRig(t *testing.T, config cluster.Config, up func(*cluster.Cluster, conte
 		t.Fatal(err)
 	}
 	return r
-}
-
-// copyManifests copies artifacts/ and makes certificates, as `make certs` does.
-func copyManifests(t *testing.T, repository, dir string) string {
-	t.Helper()
-	manifests := filepath.Join(dir, "artifacts")
-	if err := os.CopyFS(manifests, os.DirFS(filepath.Join(repository, "artifacts"))); err != nil {
-		t.Fatal(err)
-	}
-	certs := filepath.Join(manifests, "base", "certs")
-	if err := os.RemoveAll(certs); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := pki.WriteServing(certs); err != nil {
-		t.Fatal(err)
-	}
-	return manifests
 }
 
 // kubectl runs kubectl as a user, and fails the test if kubectl fails.

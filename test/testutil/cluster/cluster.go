@@ -69,7 +69,7 @@ type Config struct {
 	// Args are additional arguments of proviso-apiserver. With Deployment they are not used.
 	Args []string
 	// Uncached lets every proviso-apiserver ask kube-apiserver for each request, so that what RBAC grants and withdraws holds at once. Otherwise
-	// it reuses answers, as it does by default. With Deployment it does not apply to the server that the Deployment configures.
+	// it reuses answers, as it does by default.
 	Uncached bool
 	// SharedStore lets proviso-apiserver store its objects in the cluster's etcd, which other replicas use. Otherwise it has a store of
 	// its own.

@@ -171,6 +171,7 @@ func (c *Cluster) startDeployment(ctx context.Context) error {
 	if c.Managed {
 		spec.Args = append(spec.Args, c.serversArg())
 	}
+	spec.Args = append(spec.Args, c.answersArgs()...)
 	return spec.start(c.Proviso)
 }
 

@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package e2e_test
+package kubectl_test
 
 import (
 	"path/filepath"
@@ -16,11 +16,10 @@ import (
 const canImpersonateManifest = `{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: can-impersonate-reviewer}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "proviso:reviewer"}, subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: agent}]}
 `
 
-// TestKubectlCanImpersonate runs the plugin by kubectl, and compares what it prints. It is not parallel, because policies of other tests would
-// change the answers.
+// TestKubectlCanImpersonate runs the plugin by kubectl, and compares what it prints.
 func TestKubectlCanImpersonate(t *testing.T) {
 	applyForTest(t, canImpersonateManifest)
-	labelled := filepath.Join(repository, "artifacts", "impersonation", "labelled.yaml")
+	labelled := filepath.Join(stack.Repository, "artifacts", "impersonation", "labelled.yaml")
 	mustKubectl(t, "admin", "apply", "-f", labelled)
 	t.Cleanup(func() { mustKubectl(t, "admin", "delete", "-f", labelled) })
 	mustKubectl(t, "admin", "wait", "--for=condition=Ready", "clusterauthorizationpolicy/agent-leaves-a-label")
@@ -45,6 +44,6 @@ func TestKubectlCanImpersonate(t *testing.T) {
 		{"alice", "bob get pods --server https://127.0.0.1:1"},
 		{"alice", "bob get pods --group=system:masters"},
 	})
-	golden.Compare(t, filepath.Join("testdata", "kubectl-can-impersonate.golden.txt"), text)
+	golden.Compare(t, filepath.Join("testdata", "can-impersonate.golden.txt"), text)
 	checkDocument(t, "agent", "can-impersonate", text)
 }

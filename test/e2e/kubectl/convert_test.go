@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package e2e_test
+package kubectl_test
 
 import (
 	"context"
@@ -37,8 +37,7 @@ const (
 `
 )
 
-// TestKubectlConvert replaces bindings by their policies: kube-apiserver must answer as before. It is not parallel, because roles of other tests
-// would be converted, too.
+// TestKubectlConvert replaces bindings by their policies: kube-apiserver must answer as before.
 func TestKubectlConvert(t *testing.T) {
 	applyForTest(t, convertManifest+"---"+convertBindings)
 	time.Sleep(time.Second) // until the authorizer of kube-apiserver has the roles
@@ -50,7 +49,7 @@ func TestKubectlConvert(t *testing.T) {
 		{"alice", "rbac --server https://127.0.0.1:1"},
 		{"alice", "acls"},
 	})
-	golden.Compare(t, filepath.Join("testdata", "kubectl-convert.golden.txt"), text)
+	golden.Compare(t, filepath.Join("testdata", "convert.golden.txt"), text)
 
 	policies, errOut, code := plugin(t, "admin", convertManifest+"---"+convertBindings, "convert", "rbac", "-f", "-")
 	if code != 0 {

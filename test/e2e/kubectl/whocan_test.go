@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package e2e_test
+package kubectl_test
 
 import (
 	"encoding/json"
@@ -43,7 +43,7 @@ func transcript(t *testing.T, command string, rows [][2]string) string {
 // checkDocument checks that the first example of a command in docs/kubectl-proviso.md is in a transcript.
 func checkDocument(t *testing.T, user, command, text string) {
 	t.Helper()
-	document, err := os.ReadFile(filepath.Join(repository, "docs", "kubectl-proviso.md"))
+	document, err := os.ReadFile(filepath.Join(stack.Repository, "docs", "kubectl-proviso.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,8 +54,7 @@ func checkDocument(t *testing.T, user, command, text string) {
 	}
 }
 
-// TestKubectlWhoCan runs the plugin by kubectl, and compares what it prints. It is not parallel, because roles and policies of other tests
-// would change the lists.
+// TestKubectlWhoCan runs the plugin by kubectl, and compares what it prints.
 func TestKubectlWhoCan(t *testing.T) {
 	applyForTest(t, strings.ReplaceAll(pluginManifest, "plugin", "shared")) // the namespace plugin may still be being deleted
 	applyNamespaced(t, "shared", pluginPolicies)
@@ -72,7 +71,7 @@ func TestKubectlWhoCan(t *testing.T) {
 		{"admin", "get pods --subresource"},
 		{"admin", "get pods --server https://127.0.0.1:1"},
 	})
-	golden.Compare(t, filepath.Join("testdata", "kubectl-who-can.golden.txt"), text)
+	golden.Compare(t, filepath.Join("testdata", "who-can.golden.txt"), text)
 	checkDocument(t, "admin", "who-can", text)
 	t.Run("with a part of the permissions", func(t *testing.T) {
 		const manifest = `

@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package e2e_test
+package kubectl_test
 
 import (
 	"path/filepath"
@@ -18,7 +18,7 @@ import (
 	"github.com/proviso-authz/proviso/test/testutil/golden"
 )
 
-// TestKubectlHelp pastes the examples in the help of all commands, in order, as admin. It is not parallel, because one of them applies barriers.
+// TestKubectlHelp pastes the examples in the help of all commands, in order, as admin.
 func TestKubectlHelp(t *testing.T) {
 	barriers := rendered(t)
 	t.Cleanup(func() {
@@ -71,10 +71,9 @@ func rendered(t *testing.T) string {
 	return out
 }
 
-// TestKubectlReadsTheCluster compares what the commands print that read policies, schemas and barriers of the cluster. It is not parallel, because other
-// policies and barriers would be in it.
+// TestKubectlReadsTheCluster compares what the commands print that read policies, schemas and barriers of the cluster.
 func TestKubectlReadsTheCluster(t *testing.T) {
-	policy := filepath.Join(repository, "artifacts", "examples", "storage-class", "policy.yaml")
+	policy := filepath.Join(stack.Repository, "artifacts", "examples", "storage-class", "policy.yaml")
 	mustKubectl(t, "admin", "apply", "-f", policy)
 	t.Cleanup(func() { mustKubectl(t, "admin", "delete", "-f", policy) })
 	const (
@@ -85,5 +84,5 @@ func TestKubectlReadsTheCluster(t *testing.T) {
 	text := transcript(t, "explain", [][2]string{{"alice", request}, {"admin", request}}) +
 		transcript(t, "lint", [][2]string{{"alice", mistake}, {"admin", mistake}}) +
 		transcript(t, "render", [][2]string{{"alice", barrier}, {"admin", barrier}})
-	golden.Compare(t, filepath.Join("testdata", "kubectl-reads.golden.txt"), text)
+	golden.Compare(t, filepath.Join("testdata", "reads.golden.txt"), text)
 }

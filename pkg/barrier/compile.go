@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -20,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/utils/lru"
 	"k8s.io/utils/ptr"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
@@ -41,11 +43,23 @@ type Config struct {
 	Exempt manifest.Identities
 }
 
+// compiledCacheSize bounds the outcomes that a Compiler keeps. One holds the specification and the expressions of its barrier: some kilobytes, and
+// at most MaxTextBytes twice.
+const compiledCacheSize = 512
+
 // Compiler compiles policies. It is safe for concurrent use.
 type Compiler struct {
 	policies  *partial.Compiler
 	admission *partial.Compiler
 	exempt    manifest.Identities
+	compiled  *lru.Cache // the last outcome of a policy, by engine.Key
+}
+
+// outcome is what compiling a specification has come to.
+type outcome struct {
+	spec    *policyv1alpha1.AuthorizationPolicySpec
+	barrier *Barrier
+	err     error
 }
 
 // The errors of NewCompiler and Compile.
@@ -67,14 +81,31 @@ func NewCompiler(config Config) (*Compiler, error) {
 	if !slices.Contains(exempt.Groups, user.SystemPrivilegedGroup) {
 		exempt.Groups = append(exempt.Groups, user.SystemPrivilegedGroup)
 	}
-	return &Compiler{policies: config.Policies, admission: admission, exempt: exempt}, nil
+	return &Compiler{policies: config.Policies, admission: admission, exempt: exempt, compiled: lru.New(compiledCacheSize)}, nil
 }
 
 // LeavesOut reports whether barriers refuse no requests of a user. It returns true for nil.
 func (c *Compiler) LeavesOut(u user.Info) bool { return isExempt(c.exempt, u) }
 
-// Compile compiles a Deny policy. It returns an error if the policy has another effect, or if its condition does not compile.
+// Compile compiles a Deny policy, unless it is the specification that was compiled last for the key. It returns an error if the policy has another
+// effect, or if its condition does not compile. The caller must not change what the Barrier points to, which later calls return again.
 func (c *Compiler) Compile(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec) (*Barrier, error) {
+	known, _ := c.compiled.Get(key)
+	last, _ := known.(outcome)
+	//guard:barrier-compiled-specification
+	if last.spec == nil || !reflect.DeepEqual(last.spec, spec) {
+		last = outcome{spec: spec.DeepCopy()}
+		last.barrier, last.err = c.compile(key, spec)
+		c.compiled.Add(key, last)
+	}
+	if last.err != nil {
+		return nil, last.err
+	}
+	compiled := *last.barrier
+	return &compiled, nil
+}
+
+func (c *Compiler) compile(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec) (*Barrier, error) {
 	if spec.Effect != policyv1alpha1.PolicyEffectDeny {
 		return nil, errNotDeny
 	}

@@ -48,6 +48,44 @@ func compile(tb testing.TB, key engine.Key, spec *policyv1alpha1.AuthorizationPo
 	return compiled
 }
 
+// TestCompileAgain compiles specifications for one key in turn. What is kept belongs to the last one alone.
+func TestCompileAgain(t *testing.T) {
+	compiler := newCompiler()
+	key, other := engine.Key{Namespace: "a", Name: "p"}, engine.Key{Namespace: "b", Name: "p"}
+	labels, names := denial("has(object.metadata.labels)", ruleFor(everyWrite, "pods")), denial(`object.metadata.name == "a"`, ruleFor(everyWrite, "pods"))
+	broken := denial("object.", ruleFor(everyWrite, "pods"))
+	for i, step := range []struct {
+		key  engine.Key
+		spec *policyv1alpha1.AuthorizationPolicySpec
+	}{{key, labels}, {key, names}, {key, labels}, {other, names}, {other, labels}, {key, broken}, {key, broken}, {key, names}} {
+		got, err := compiler.Compile(step.key, step.spec)
+		if step.spec == broken {
+			if err == nil {
+				t.Errorf("step %d: want an error", i)
+			}
+			continue
+		}
+		want, wantErr := newCompiler().Compile(step.key, step.spec)
+		if err != nil || wantErr != nil {
+			t.Fatal(err, wantErr)
+		}
+		if diff := cmp.Diff(want.Policy, got.Policy) + cmp.Diff(want.Binding, got.Binding) + cmp.Diff(want.Report, got.Report); diff != "" {
+			t.Errorf("step %d (-want +got):\n%s", i, diff)
+		}
+		again, err := compiler.Compile(step.key, step.spec.DeepCopy())
+		if err != nil || again == got || again.Policy != got.Policy {
+			t.Errorf("step %d: the same specification is compiled again, %v", i, err)
+		}
+	}
+	spec := labels.DeepCopy()
+	first, err := compiler.Compile(key, spec)
+	spec.Condition = names.Condition
+	second, secondErr := compiler.Compile(key, spec)
+	if err != nil || secondErr != nil || cmp.Equal(first.Policy, second.Policy) {
+		t.Errorf("a specification that its owner changes is not compiled again: %v, %v", err, secondErr)
+	}
+}
+
 func TestBarrierReport(t *testing.T) {
 	const alike = "update and patch look the same at admission: name both"
 	for _, test := range []struct {

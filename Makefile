@@ -89,6 +89,9 @@ RACE := apiserver apiserver/options authorization authorization/engine authoriza
   frontdoor/capability granular granular/changes granular/mapping granular/mappingcontroller innerdoor innerdoor/probe kubeapiservers kubectl/cani kubectl/playground policy policy/typechecking \
   registration slots
 UNIT = $$(go list ./... | grep -v -e /test/integration -e /test/e2e)
+# Servers and tests collect garbage less often, as long as they are small.
+test-unit test-race test-integration test-e2e test-oldest: export GOGC ?= 400
+test-unit test-race test-integration test-e2e test-oldest: export GOMEMLIMIT ?= 1GiB
 # Vet is part of make verify.
 GOTEST = go test -count=1 -vet=off
 

@@ -433,7 +433,7 @@ func TestFrontDoorIsUpFirst(t *testing.T) {
 	if err := stack.KillKubeAPIServer(); err != nil {
 		t.Fatal(err)
 	}
-	alone, err := stack.Alone(t.Context())
+	alone, err := stack.AloneAt(t.Context(), stack.EtcdURL())
 	t.Cleanup(alone.Stop)
 	if err != nil {
 		t.Fatal(err)

@@ -117,7 +117,7 @@ func (p *pair) never(t *testing.T) (stop func()) {
 						sent++
 					}
 				}
-				time.Sleep(20 * time.Millisecond)
+				time.Sleep(100 * time.Millisecond)
 			}
 			t.Logf("%d requests that policies deny were sent to kube-apiserver %d, %d passed", sent, server, passed)
 		})

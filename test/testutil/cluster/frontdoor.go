@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/proviso-authz/proviso/test/testutil/pki"
 )
 
 // frontDoorClient is the common name in the client certificate of the first kube-apiserver for the front door. frontDoorClients lists the
@@ -79,13 +81,18 @@ type Alone struct {
 	process *process
 }
 
-// Alone starts an additional server, which does not need kube-apiserver, and returns it when its
-// front door is ready. args are additional arguments. The server stops with this process, or when Stop is called.
+// Alone starts an additional server and returns it when it is ready. args are additional arguments. The server stops with this process, or when
+// Stop is called.
 func (c *Cluster) Alone(ctx context.Context, args ...string) (*Alone, error) {
-	return c.AloneAt(ctx, c.EtcdURL(), args...)
+	a, err := c.AloneAt(ctx, c.EtcdURL(), args...)
+	if err != nil {
+		return a, err
+	}
+	return a, c.waitFor(ctx, a.process, a.URL+"/readyz", c.CAFile(), pki.Pair{})
 }
 
-// AloneAt is Alone with the URL of a proxy before the cluster's etcd.
+// AloneAt is Alone with the URL of etcd or of a proxy before it. It returns the server when its front door is ready, which does not need
+// kube-apiserver.
 func (c *Cluster) AloneAt(ctx context.Context, etcdURL string, args ...string) (*Alone, error) {
 	a := &Alone{process: &process{name: "proviso-apiserver"}}
 	ports, err := freePorts(2)

@@ -20,7 +20,7 @@ cp hack/next/next.mod go.mod
 cp hack/next/next.sum go.sum
 (cd hack/next && find . -name '*.go.next') | while read -r file; do cp "hack/next/${file}" "${file%.next}"; done
 git apply hack/next/*.patch
-export GOTOOLCHAIN=auto GOFLAGS=-buildvcs=false
+export GOTOOLCHAIN=auto GOFLAGS="-buildvcs=false -trimpath"
 merge=$(go list -m -f '{{.Path}}' all | grep '^sigs.k8s.io/structured-merge-diff/' | tail -n 1)
 grep -rlZ --include='*.go' 'sigs.k8s.io/structured-merge-diff/' . | xargs -0 sed -i -E "s#sigs.k8s.io/structured-merge-diff/v[0-9]+#${merge}#"
 

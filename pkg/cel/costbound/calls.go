@@ -43,7 +43,7 @@ const (
 // constant are functions that take no longer for larger arguments.
 var constant = setOf(`!_ -_ _%_ _*_ _-_ _/_ @not_strictly_false __not_strictly_false__ _&&_ _||_ type hasValue optional.none first last
 	allowed reason error errored group resource subresource namespace name path serviceAccount add sub sign compareTo isGreaterThan isLessThan isInteger asInteger asApproximateFloat
-	major minor patch family isGlobalUnicast isLinkLocalMulticast isLinkLocalUnicast isLoopback isUnspecified masked prefixLength
+	major minor patch family isGlobalUnicast isLinkLocalMulticast isLinkLocalUnicast isLoopback isMask isUnspecified masked prefixLength
 	getEscapedPath getHost getHostname getPort getScheme format.byte format.date format.datetime format.dns1035Label format.dns1035LabelPrefix format.dns1123Label
 	format.dns1123LabelPrefix format.dns1123Subdomain format.dns1123SubdomainPrefix format.labelValue format.qualifiedName format.uri format.uuid`)
 

@@ -43,9 +43,12 @@ type Config struct {
 	Exempt manifest.Identities
 }
 
-// compiledCacheSize bounds the outcomes that a Compiler keeps. One holds the specification and the expressions of its barrier: some kilobytes, and
-// at most MaxTextBytes twice.
-const compiledCacheSize = 512
+// A Compiler keeps the outcomes of compiledCacheSize policies that have at most maxKeptEntries subjects, and entries of rules, together. With the
+// bounds of policies and MaxTextBytes, one outcome holds at most some 130 kB, and mostly a few.
+const (
+	compiledCacheSize = 512
+	maxKeptEntries    = 128
+)
 
 // Compiler compiles policies. It is safe for concurrent use.
 type Compiler struct {
@@ -87,7 +90,7 @@ func NewCompiler(config Config) (*Compiler, error) {
 // LeavesOut reports whether barriers refuse no requests of a user. It returns true for nil.
 func (c *Compiler) LeavesOut(u user.Info) bool { return isExempt(c.exempt, u) }
 
-// Compile compiles a Deny policy, unless it is the specification that was compiled last for the key. It returns an error if the policy has another
+// Compile compiles a Deny policy, unless the Compiler has kept the outcome of the same specification for the key. It returns an error if the policy has another
 // effect, or if its condition does not compile. The caller must not change what the Barrier points to, which later calls return again.
 func (c *Compiler) Compile(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec) (*Barrier, error) {
 	known, _ := c.compiled.Get(key)
@@ -96,13 +99,25 @@ func (c *Compiler) Compile(key engine.Key, spec *policyv1alpha1.AuthorizationPol
 	if last.spec == nil || !reflect.DeepEqual(last.spec, spec) {
 		last = outcome{spec: spec.DeepCopy()}
 		last.barrier, last.err = c.compile(key, spec)
-		c.compiled.Add(key, last)
+		//guard:barrier-compiled-small-specification
+		if entriesOf(spec) <= maxKeptEntries {
+			c.compiled.Add(key, last)
+		}
 	}
 	if last.err != nil {
 		return nil, last.err
 	}
 	compiled := *last.barrier
 	return &compiled, nil
+}
+
+// entriesOf returns the number of the subjects and of the entries of rules.
+func entriesOf(spec *policyv1alpha1.AuthorizationPolicySpec) int {
+	entries := len(spec.Subjects)
+	for _, r := range spec.Rules {
+		entries += len(r.Verbs) + len(r.APIGroups) + len(r.APIVersions) + len(r.Resources) + len(r.ResourceNames) + len(r.NonResourceURLs)
+	}
+	return entries
 }
 
 func (c *Compiler) compile(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec) (*Barrier, error) {

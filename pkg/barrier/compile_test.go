@@ -41,7 +41,12 @@ func denial(condition string, rules ...policyv1alpha1.PolicyRule) *policyv1alpha
 
 func compile(tb testing.TB, key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec) *barrier.Barrier {
 	tb.Helper()
-	compiled, err := newCompiler().Compile(key, spec)
+	return compileWith(tb, newCompiler(), key, spec)
+}
+
+func compileWith(tb testing.TB, compiler *barrier.Compiler, key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec) *barrier.Barrier {
+	tb.Helper()
+	compiled, err := compiler.Compile(key, spec)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -65,24 +70,29 @@ func TestCompileAgain(t *testing.T) {
 			}
 			continue
 		}
-		want, wantErr := newCompiler().Compile(step.key, step.spec)
-		if err != nil || wantErr != nil {
-			t.Fatal(err, wantErr)
+		if err != nil {
+			t.Fatal(err)
 		}
+		want := compile(t, step.key, step.spec)
 		if diff := cmp.Diff(want.Policy, got.Policy) + cmp.Diff(want.Binding, got.Binding) + cmp.Diff(want.Report, got.Report); diff != "" {
 			t.Errorf("step %d (-want +got):\n%s", i, diff)
 		}
-		again, err := compiler.Compile(step.key, step.spec.DeepCopy())
-		if err != nil || again == got || again.Policy != got.Policy {
-			t.Errorf("step %d: the same specification is compiled again, %v", i, err)
+		if again := compileWith(t, compiler, step.key, step.spec.DeepCopy()); again == got || again.Policy != got.Policy {
+			t.Errorf("step %d: the same specification is compiled again", i)
 		}
 	}
+	large := labels.DeepCopy()
+	for i := range 130 {
+		large.Subjects = append(large.Subjects, rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: fmt.Sprintf("user-%d", i)})
+	}
+	if first, second := compileWith(t, compiler, key, large), compileWith(t, compiler, key, large); first.Policy == second.Policy {
+		t.Error("a large specification is kept")
+	}
 	spec := labels.DeepCopy()
-	first, err := compiler.Compile(key, spec)
+	first := compileWith(t, compiler, key, spec)
 	spec.Condition = names.Condition
-	second, secondErr := compiler.Compile(key, spec)
-	if err != nil || secondErr != nil || cmp.Equal(first.Policy, second.Policy) {
-		t.Errorf("a specification that its owner changes is not compiled again: %v, %v", err, secondErr)
+	if second := compileWith(t, compiler, key, spec); cmp.Equal(first.Policy, second.Policy) {
+		t.Error("a specification that its owner changes is not compiled again")
 	}
 }
 

@@ -44,10 +44,10 @@ type Config struct {
 }
 
 // A Compiler keeps the outcomes of compiledCacheSize policies that have at most maxKeptEntries subjects, and entries of rules, together. With the
-// bounds of policies and MaxTextBytes, one outcome holds at most some 130 kB, and mostly a few.
+// bounds of policies and MaxTextBytes, one outcome holds at most some 200 kB, and mostly a few.
 const (
 	compiledCacheSize = 512
-	maxKeptEntries    = 128
+	maxKeptEntries    = 64
 )
 
 // Compiler compiles policies. It is safe for concurrent use.
@@ -98,7 +98,7 @@ func (c *Compiler) Compile(key engine.Key, spec *policyv1alpha1.AuthorizationPol
 	//guard:barrier-compiled-specification
 	if last.spec == nil || !reflect.DeepEqual(last.spec, spec) {
 		last = outcome{spec: spec.DeepCopy()}
-		last.barrier, last.err = c.compile(key, spec)
+		last.barrier, last.err = c.compile(key, last.spec)
 		//guard:barrier-compiled-small-specification
 		if entriesOf(spec) <= maxKeptEntries {
 			c.compiled.Add(key, last)

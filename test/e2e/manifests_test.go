@@ -8,7 +8,9 @@ package e2e_test
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +20,34 @@ import (
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
 )
+
+// TestCertificatesByCommand makes certificates as `make certs` does. The other tests make theirs by function calls.
+func TestCertificatesByCommand(t *testing.T) {
+	t.Parallel()
+	serving, frontDoor := filepath.Join(t.TempDir(), "serving"), filepath.Join(t.TempDir(), "front-door")
+	cmd := exec.CommandContext(t.Context(), "go", "run", "./hack/certs", serving, frontDoor)
+	cmd.Dir = stack.Repository
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for folder, want := range map[string]string{serving: filepath.Join(stack.Manifests, "base", "certs"), frontDoor: filepath.Join(stack.Manifests, "front-door", "certs")} {
+		if got, want := fileNames(t, folder), fileNames(t, want); !slices.Equal(got, want) {
+			t.Errorf("got the files %v, want %v", got, want)
+		}
+	}
+}
+
+func fileNames(t *testing.T, folder string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
 
 // TestOverlaysAreValid has kube-apiserver check every manifest, strictly, in a namespace
 // of its own: the objects of the running server have been adapted to this machine.

@@ -13,8 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
-	"slices"
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -61,28 +59,23 @@ func (q *Question) ReadResource(mapper meta.RESTMapper, argument string, warn fu
 	return err
 }
 
-// commonVersion matches the usual versions of APIs: https://kubernetes.io/docs/reference/using-api/#api-versioning.
-var commonVersion = regexp.MustCompile(`^v[0-9]+((alpha|beta)[0-9]+)?$`)
-
 // resourceFor resolves a resource as kubectl auth can-i does.
 func resourceFor(mapper meta.RESTMapper, argument string, warn func(string)) (schema.GroupVersionResource, error) {
 	if argument == "*" {
 		return schema.GroupVersionResource{Resource: argument}, nil
 	}
 	full, groupResource := schema.ParseResourceArg(strings.ToLower(argument))
-	readings := []schema.GroupVersionResource{groupResource.WithVersion("")}
 	if full != nil {
-		readings = append(readings, *full)
-		// For a resource that the mapper does not know, it reads all that kube-apiserver serves again: the likely reading comes first.
-		if commonVersion.MatchString(full.Version) {
-			slices.Reverse(readings)
+		if found, err := mapper.ResourceFor(*full); err == nil && !found.Empty() {
+			return found, nil
 		}
 	}
-	for _, reading := range readings {
-		found, err := mapper.ResourceFor(reading)
-		if err == nil && !found.Empty() || isUnreachable(err) {
-			return found, err
-		}
+	found, err := mapper.ResourceFor(groupResource.WithVersion(""))
+	if err == nil {
+		return found, nil
+	}
+	if isUnreachable(err) {
+		return found, err
 	}
 	if !nonStandardResources.Has(groupResource.String()) {
 		text := fmt.Sprintf("the server doesn't have a resource type '%s'", groupResource.Resource)

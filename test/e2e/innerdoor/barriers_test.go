@@ -119,7 +119,9 @@ func (p *pair) never(t *testing.T) (stop func()) {
 				}
 				time.Sleep(100 * time.Millisecond)
 			}
-			t.Logf("%d requests that policies deny were sent to kube-apiserver %d, %d passed", sent, server, passed)
+			if t.Logf("%d requests that policies deny were sent to kube-apiserver %d, %d passed", sent, server, passed); sent < 30 {
+				t.Errorf("too few requests were sent to kube-apiserver %d", server)
+			}
 		})
 	}
 	return func() {

@@ -118,7 +118,6 @@ func (r *rig) kubeAPIServerTime(t *testing.T) time.Duration {
 // written. A flood of writes in the namespace opens nothing elsewhere. With PROVISO_FULL_LOAD=1 the flood takes a minute, and two floods
 // without policies are beside it.
 func TestWorkOfBarriers(t *testing.T) {
-	t.Parallel()
 	r := newRig(t, "", func(c *cluster.Config) { c.Args = append(c.Args, "--barriers") })
 	if _, err := r.Kubectl(t.Context(), "", "create", "namespace", demo); err != nil {
 		t.Fatal(err)

@@ -90,8 +90,9 @@ func NewCompiler(config Config) (*Compiler, error) {
 // LeavesOut reports whether barriers refuse no requests of a user. It returns true for nil.
 func (c *Compiler) LeavesOut(u user.Info) bool { return isExempt(c.exempt, u) }
 
-// Compile compiles a Deny policy, unless the Compiler has kept the outcome of the same specification for the key. It returns an error if the policy has another
-// effect, or if its condition does not compile. The caller must not change what the Barrier points to, which later calls return again.
+// Compile compiles a Deny policy, unless the Compiler has kept the outcome of the same specification for the key. It returns an error if the
+// policy has another effect, or if its condition does not compile. The caller must not change what the Barrier points to, which later calls
+// return again.
 func (c *Compiler) Compile(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec) (*Barrier, error) {
 	known, _ := c.compiled.Get(key)
 	last, _ := known.(outcome)

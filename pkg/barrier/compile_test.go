@@ -96,6 +96,23 @@ func TestCompileAgain(t *testing.T) {
 	}
 }
 
+// BenchmarkCompile compares a specification that the Compiler has kept with one that it has not.
+func BenchmarkCompile(b *testing.B) {
+	spec := denial(`object.spec.containers.exists(c, c.image.startsWith("registry.example.com/"))`, ruleFor(everyWrite, "pods"))
+	for _, kept := range []bool{true, false} {
+		b.Run(fmt.Sprintf("kept=%t", kept), func(b *testing.B) {
+			compiler, n := newCompiler(), 0
+			for b.Loop() {
+				key := engine.Key{Namespace: "a", Name: "p"}
+				if n++; !kept {
+					key.Name = fmt.Sprintf("p-%d", n)
+				}
+				compileWith(b, compiler, key, spec)
+			}
+		})
+	}
+}
+
 func TestBarrierReport(t *testing.T) {
 	const alike = "update and patch look the same at admission: name both"
 	for _, test := range []struct {

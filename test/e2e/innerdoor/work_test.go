@@ -116,7 +116,7 @@ func (r *rig) kubeAPIServerTime(t *testing.T) time.Duration {
 
 // TestWorkOfBarriers has an author write policies that take long. Those for whose barriers there is no time left are refused when they are
 // written. A flood of writes in the namespace opens nothing elsewhere. With PROVISO_FULL_LOAD=1 the flood takes a minute, and two floods
-// without policies are beside it.
+// without policies are beside it. It is not parallel: the canaries of other tests would be late.
 func TestWorkOfBarriers(t *testing.T) {
 	r := newRig(t, "", func(c *cluster.Config) { c.Args = append(c.Args, "--barriers") })
 	if _, err := r.Kubectl(t.Context(), "", "create", "namespace", demo); err != nil {

@@ -26,7 +26,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
-	"github.com/proviso-authz/proviso/generated/clientset/versioned"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
 )
@@ -114,12 +113,8 @@ func TestStatusOfConditionsThatKubeAPIServerHandles(t *testing.T) {
 	t.Parallel()
 	// Proviso may list the Leases of kube-apiservers, and impersonate the user of canaries.
 	canary := filepath.Join(stack.Manifests, "inner-door", "canary.yaml")
-	t.Cleanup(func() {
-		_, _ = stack.Cluster.Kubectl(context.Background(), "", "delete", "--ignore-not-found", "-f", canary)
-	})
-	if _, err := stack.Cluster.Kubectl(t.Context(), "", "apply", "--server-side", "-f", canary); err != nil {
-		t.Fatal(err)
-	}
+	t.Cleanup(func() { mustKubectl(t, "admin", "delete", "--ignore-not-found", "-f", canary) })
+	mustKubectl(t, "admin", "apply", "--server-side", "-f", canary)
 	first, second := newStandIn(t), newStandIn(t)
 	// It has a store of its own, because servers without a front door write the status of what they share.
 	alone, err := stack.Alone(t.Context(), "--etcd-prefix=/conditions", "--feature-gates=UpstreamConditionalDecisions=true", "--kube-apiserver-servers="+first.URL+","+second.URL)
@@ -129,12 +124,7 @@ func TestStatusOfConditionsThatKubeAPIServerHandles(t *testing.T) {
 	}
 	door := &handling{client: withCA(t, stack.CAFile(), alone.CertFile, alone.KeyFile), url: alone.FrontDoorURL}
 	first.door.Store(door)
-	config := config(t, "admin-direct")
-	config.Host, config.CAFile = alone.URL, stack.CAFile()
-	client, err := versioned.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := stack.ClientAt(t, "admin-direct", alone.URL)
 	policies := client.PolicyV1alpha1().ClusterAuthorizationPolicies()
 	create := func(name string, effect policyv1alpha1.PolicyEffect, condition string) {
 		t.Helper()

@@ -32,13 +32,7 @@ func TestEnforcementWithTheGateOff(t *testing.T) {
 		urls = append(urls, url)
 	}
 	at := func(url, user string) versioned.Interface {
-		c := config(t, user+"-direct")
-		c.Host, c.CAFile = url, stack.CAFile()
-		client, err := versioned.NewForConfig(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return client
+		return stack.ClientAt(t, user+"-direct", url)
 	}
 	kube, err := kubernetes.NewForConfig(config(t, "admin"))
 	if err != nil {

@@ -19,7 +19,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	demov1alpha1 "github.com/proviso-authz/proviso/apis/demo/v1alpha1"
-	"github.com/proviso-authz/proviso/generated/clientset/versioned"
 )
 
 // handledMachines stand for the machines in the table where a stand-in for kube-apiserver serves them. They have a group and version that the
@@ -56,12 +55,7 @@ func TestEnforcementByKubeAPIServerThatHandlesConditions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := config(t, "admin-direct")
-	c.Host, c.CAFile = alone.URL, stack.CAFile()
-	client, err := versioned.NewForConfig(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := stack.ClientAt(t, "admin-direct", alone.URL)
 	kube, err := kubernetes.NewForConfig(config(t, "admin"))
 	if err != nil {
 		t.Fatal(err)

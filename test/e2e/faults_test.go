@@ -131,13 +131,7 @@ func TestKubeAPIServerDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := func(user string) versioned.Interface {
-		c := config(t, user+"-direct")
-		c.Host, c.CAFile = url, stack.CAFile()
-		client, err := versioned.NewForConfig(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return client
+		return stack.ClientAt(t, user+"-direct", url)
 	}
 	direct := at("alice")
 	_, through := clients(t, "alice")

@@ -35,12 +35,7 @@ func TestFineGrainedReviewsOfOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := config(t, "admin-direct")
-	c.Host, c.CAFile = url, stack.CAFile()
-	proviso, err := versioned.NewForConfig(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	proviso := stack.ClientAt(t, "admin-direct", url)
 	const user = "e2e-readier"
 	grantStatus(t, user)
 	kube, _ := clients(t, "admin")

@@ -21,7 +21,6 @@ import (
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
-	"github.com/proviso-authz/proviso/generated/clientset/versioned"
 	policyclient "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
@@ -411,13 +410,7 @@ func TestFrontDoorIsUpFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	policies := func(url string) policyclient.ClusterAuthorizationPolicyInterface {
-		c := config(t, "admin-direct")
-		c.Host, c.CAFile = url, stack.CAFile()
-		client, err := versioned.NewForConfig(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return client.PolicyV1alpha1().ClusterAuthorizationPolicies()
+		return stack.ClientAt(t, "admin-direct", url).PolicyV1alpha1().ClusterAuthorizationPolicies()
 	}
 	if _, err := policies(urls[0]).Create(t.Context(), &policyv1alpha1.ClusterAuthorizationPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "up-first"},

@@ -63,13 +63,7 @@ func TestFeatureGates(t *testing.T) {
 		return url
 	}
 	client := func(user, url string) versioned.Interface {
-		c := config(t, user+"-direct")
-		c.Host, c.CAFile = url, stack.CAFile()
-		result, err := versioned.NewForConfig(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return result
+		return stack.ClientAt(t, user+"-direct", url)
 	}
 	on, off := replica(), replica("--feature-gates=ConditionalAuthorization=false")
 	admin := client("admin", on)

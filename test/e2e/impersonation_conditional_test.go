@@ -48,13 +48,7 @@ func TestConditionalImpersonationReview(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := config(t, "admin-direct")
-		c.Host, c.CAFile = url, stack.CAFile()
-		client, err := versioned.NewForConfig(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return client
+		return stack.ClientAt(t, "admin-direct", url)
 	}
 	on, off := replica("ConditionalImpersonation=true"), replica("ConditionalImpersonation=false")
 	for i, spec := range impersonationPolicies() {

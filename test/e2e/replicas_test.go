@@ -27,12 +27,7 @@ func TestReplicasShareAnEtcd(t *testing.T) {
 	}
 	var replicas []versioned.Interface
 	for _, url := range urls {
-		c := config(t, "bob-direct")
-		c.Host, c.CAFile = url, stack.CAFile()
-		client, err := versioned.NewForConfig(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		client := stack.ClientAt(t, "bob-direct", url)
 		replicas = append(replicas, client)
 	}
 	watch, err := replicas[1].DemoV1alpha1().VirtualMachines("demo").Watch(t.Context(), metav1.ListOptions{})

@@ -17,7 +17,6 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
@@ -211,13 +210,11 @@ func TestReviewGroupsAreIndependent(t *testing.T) {
 // waitForReplica waits until the details of readiness of a replica have a text.
 func waitForReplica(t *testing.T, url, want string) {
 	t.Helper()
-	config := config(t, "admin-direct")
-	config.Host, config.CAFile = url, stack.CAFile()
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []byte
+	client := stack.ClientAt(t, "admin-direct", url)
+	var (
+		got []byte
+		err error
+	)
 	for range 60 {
 		if got, err = client.Discovery().RESTClient().Get().AbsPath("/readyz/review-groups").Do(t.Context()).Raw(); err == nil && strings.Contains(string(got), want) {
 			return

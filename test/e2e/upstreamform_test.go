@@ -116,12 +116,7 @@ func TestKubeAPIServerThatHandlesConditions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := config(t, "admin-direct")
-	config.Host, config.CAFile = alone.URL, stack.CAFile()
-	client, err := versioned.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := stack.ClientAt(t, "admin-direct", alone.URL)
 	policies := client.PolicyV1alpha1().ClusterAuthorizationPolicies()
 	for name, spec := range map[string]policyv1alpha1.AuthorizationPolicySpec{
 		"form-dev":   {Effect: policyv1alpha1.PolicyEffectAllow, Condition: `object.spec.storageClassName == "dev"`, Rules: rulesFor("create", "update", "patch")},
@@ -200,12 +195,7 @@ func TestReviewsInBothForms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := config(t, "admin-direct")
-	config.Host, config.CAFile = alone.URL, stack.CAFile()
-	client, err := versioned.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := stack.ClientAt(t, "admin-direct", alone.URL)
 	t.Cleanup(func() {
 		_ = client.PolicyV1alpha1().ClusterAuthorizationPolicies().Delete(context.Background(), "forms-dev", metav1.DeleteOptions{})
 	})
@@ -269,17 +259,8 @@ func TestProvisosOfDifferentForms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := func(user, url string) *versioned.Clientset {
-		c := config(t, user)
-		c.Host, c.CAFile = url, stack.CAFile()
-		client, err := versioned.NewForConfig(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return client
-	}
 	_, shared := clients(t, "admin-direct")
-	for _, client := range []versioned.Interface{config("admin-direct", first.URL), shared} {
+	for _, client := range []versioned.Interface{stack.ClientAt(t, "admin-direct", first.URL), shared} {
 		policies := client.PolicyV1alpha1().ClusterAuthorizationPolicies()
 		_, err := policies.Create(t.Context(), &policyv1alpha1.ClusterAuthorizationPolicy{
 			ObjectMeta: metav1.ObjectMeta{Name: "forms-differ"},
@@ -301,7 +282,7 @@ func TestProvisosOfDifferentForms(t *testing.T) {
 	}}
 	var answer *authorizationv1alpha1.SubjectAccessReview
 	waitUntil(t, "the policy decides", func() bool {
-		answer, err = config("admin-direct", first.URL).AuthorizationV1alpha1().SubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{})
+		answer, err = stack.ClientAt(t, "admin-direct", first.URL).AuthorizationV1alpha1().SubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{})
 		return err == nil && answer.Status.ConditionalDecision != nil
 	})
 	if downgraded, err := shared.AuthorizationV1alpha1().SubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{}); err != nil || downgraded.Status.ConditionalDecision != nil || downgraded.Status.Allowed {
@@ -313,7 +294,7 @@ func TestProvisosOfDifferentForms(t *testing.T) {
 	if _, err := shared.AuthorizationV1alpha1().AuthorizationConditionsReviews().Create(t.Context(), conditions, metav1.CreateOptions{}); !apierrors.IsBadRequest(err) {
 		t.Errorf("conditions after a downgrade: got %v, want 400", err)
 	}
-	evaluated, err := config("admin-direct", first.URL).AuthorizationV1alpha1().AuthorizationConditionsReviews().Create(t.Context(), conditions, metav1.CreateOptions{})
+	evaluated, err := stack.ClientAt(t, "admin-direct", first.URL).AuthorizationV1alpha1().AuthorizationConditionsReviews().Create(t.Context(), conditions, metav1.CreateOptions{})
 	if err != nil || evaluated.Response.UID != "1" || !strings.Contains(string(evaluated.Response.Decision.Raw), `"type":"Allow"`) {
 		t.Errorf("with the gate: %+v, %v", evaluated, err)
 	}
@@ -343,7 +324,7 @@ func TestProvisosOfDifferentForms(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			carol := config("carol-direct", second.URL)
+			carol := stack.ClientAt(t, "carol-direct", second.URL)
 			create := func(class string) error {
 				vm := &demov1alpha1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: "forms"}, Spec: demov1alpha1.VirtualMachineSpec{Image: "debian-12", StorageClassName: class}}
 				_, err := carol.DemoV1alpha1().VirtualMachines("demo").Create(t.Context(), vm, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})

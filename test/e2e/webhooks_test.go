@@ -20,7 +20,6 @@ import (
 
 	demov1alpha1 "github.com/proviso-authz/proviso/apis/demo/v1alpha1"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
-	"github.com/proviso-authz/proviso/generated/clientset/versioned"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
 )
 
@@ -49,12 +48,7 @@ func TestWebhook(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	carol := config(t, "carol-direct")
-	carol.Host, carol.CAFile = url, stack.CAFile()
-	client, err := versioned.NewForConfig(carol)
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := stack.ClientAt(t, "carol-direct", url)
 	create := func(name, class string) error {
 		vm := &demov1alpha1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: demov1alpha1.VirtualMachineSpec{Image: "debian-12", StorageClassName: class}}
 		_, err := client.DemoV1alpha1().VirtualMachines("demo").Create(t.Context(), vm, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})

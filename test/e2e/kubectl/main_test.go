@@ -15,6 +15,7 @@ import (
 	"github.com/proviso-authz/proviso/test/testutil/plane"
 )
 
+// stack is the control plane that the tests share.
 var stack = &plane.Plane{}
 
 var (

@@ -151,3 +151,15 @@ func (p *Plane) Clients(t *testing.T, user string) (kubernetes.Interface, versio
 	}
 	return kube, proviso
 }
+
+// ClientAt returns a client of another server with a certificate of the cluster's CA, for the user of a context of the kubeconfig.
+func (p *Plane) ClientAt(t *testing.T, user, url string) versioned.Interface {
+	t.Helper()
+	c := p.ClientConfig(t, user)
+	c.Host, c.CAFile = url, p.CAFile()
+	client, err := versioned.NewForConfig(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}

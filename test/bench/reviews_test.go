@@ -92,10 +92,6 @@ func newCluster(b *testing.B, config cluster.Config) *cluster.Cluster {
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() {
-		if err := c.Down(); err != nil {
-			b.Error(err)
-		}
-	})
+	c.StopAfter(b)
 	return c
 }

@@ -18,16 +18,15 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 // standIn is a stand-in for a kube-apiserver that is probed: it authorizes a request with the front door, and answers 403.
@@ -159,12 +158,13 @@ func TestStatusOfConditionsThatKubeAPIServerHandles(t *testing.T) {
 	shows := func(what, allow, deny string) {
 		t.Helper()
 		// A status changes because of such facts every 30 seconds at most.
-		err := wait.PollUntilContextTimeout(t.Context(), time.Second, 90*time.Second, true, func(context.Context) (bool, error) {
-			return strings.Contains(status("handled-allow"), allow) && strings.Contains(status("handled-deny"), deny), nil
+		poll.Eventually(t, what, func() string {
+			gotAllow, gotDeny := status("handled-allow"), status("handled-deny")
+			if strings.Contains(gotAllow, allow) && strings.Contains(gotDeny, deny) {
+				return ""
+			}
+			return gotAllow + "; " + gotDeny
 		})
-		if err != nil {
-			t.Fatalf("%s: %v: %s; %s", what, err, status("handled-allow"), status("handled-deny"))
-		}
 	}
 	// The status names exactly the servers that are not known to handle conditions.
 	lacks := func(what string, server *standIn) {
@@ -198,24 +198,19 @@ func TestConditionsOfRealKubeAPIServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	own.Args = []string{"--feature-gates=UpstreamConditionalDecisions=true", "--kube-apiserver-servers=" + own.KubeAPIServerURL()}
-	t.Cleanup(func() {
-		if err := own.Down(); err != nil {
-			t.Error(err)
-		}
-	})
+	own.StopAfter(t)
 	if err := own.Up(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := own.Kubectl(t.Context(), "", "apply", "--server-side", "-f", filepath.Join(own.Manifests, "inner-door", "canary.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	want, got := own.KubeAPIServerURL()+": not known: the server sends reviews without the options for conditions", ""
-	err = wait.PollUntilContextTimeout(t.Context(), time.Second, 60*time.Second, true, func(ctx context.Context) (bool, error) {
-		details, err := own.Kubectl(ctx, "", "--context", "admin-direct", "get", "--raw", "/readyz/conditions")
-		got = details
-		return err == nil && slices.Contains(strings.Split(details, "\n"), want), nil
+	want := own.KubeAPIServerURL() + ": not known: the server sends reviews without the options for conditions"
+	poll.Eventually(t, want, func() string {
+		details, err := own.Kubectl(t.Context(), "", "--context", "admin-direct", "get", "--raw", "/readyz/conditions")
+		if err == nil && slices.Contains(strings.Split(details, "\n"), want) {
+			return ""
+		}
+		return fmt.Sprint(details, err)
 	})
-	if err != nil {
-		t.Errorf("%v: got\n%s, want\n%s", err, got, want)
-	}
 }

@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package e2e_test
 
 import (
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,11 +13,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
-
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/proviso-authz/proviso/test/testutil/documents"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 // consoleMake are commands that start things in blocks of their own kind, with variables such as MODE=managed.
@@ -40,13 +37,10 @@ func documentNames(t *testing.T) []string {
 // awaitSchemas waits until kube-apiserver has read the schemas of a server that tests have replaced. It looks for them once in a minute.
 func awaitSchemas(t *testing.T) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), time.Second, 2*time.Minute, true, func(context.Context) (bool, error) {
+	poll.Holds(t, "kube-apiserver has the schemas", func() bool {
 		_, _, err := kubectl(t, "admin", "explain", "clusterauthorizationpolicies", "--api-version=policy.proviso.dev/v1alpha1")
-		return err == nil, nil
+		return err == nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // TestDocumentedCommands runs every command of the documents against the cluster of the

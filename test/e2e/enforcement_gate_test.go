@@ -14,6 +14,7 @@ import (
 
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 // TestEnforcementWithTheGateOff makes the requests of the table at a server without the
@@ -140,7 +141,7 @@ func (c *tableCase) firstCheck() check {
 func (x *table) settleGate(t *testing.T, off versioned.Interface, set *tableSet) {
 	t.Helper()
 	other := &table{proviso: off}
-	waitUntil(t, "policies of "+set.Set, func() bool {
+	poll.Holds(t, "policies of "+set.Set, func() bool {
 		for _, row := range set.Rows {
 			c := &tableCase{tableRow: row, set: set, route: "off"}
 			q := c.firstCheck()

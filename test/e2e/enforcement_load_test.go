@@ -36,6 +36,7 @@ import (
 	demov1alpha1 "github.com/proviso-authz/proviso/apis/demo/v1alpha1"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 // loadEnv makes the load that of the acceptance: 2000 writes from 50 clients.
@@ -275,7 +276,7 @@ func auditEvents(t *testing.T, writes []write) map[string]*auditv1.Event {
 		wanted[w.id] = true
 	}
 	events := map[string]*auditv1.Event{}
-	waitUntil(t, "the audit events are written", func() bool {
+	poll.Holds(t, "the audit events are written", func() bool {
 		content, err := os.ReadFile(filepath.Join(stack.Dir, "proviso-apiserver.log"))
 		if err != nil {
 			t.Fatal(err)

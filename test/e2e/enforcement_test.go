@@ -27,6 +27,7 @@ import (
 	demov1alpha1 "github.com/proviso-authz/proviso/apis/demo/v1alpha1"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 // enforcementRoutes are the ways to Proviso, and the contexts of a user on them.
@@ -164,7 +165,7 @@ func (x *table) installPolicy(t *testing.T, namespace string, p *tablePolicy) {
 	if err != nil {
 		t.Fatalf("policy %s: %v", p.Name, err)
 	}
-	waitUntil(t, "policy "+p.Name, func() bool {
+	poll.Holds(t, "policy "+p.Name, func() bool {
 		found, err := conditions()
 		return err == nil && meta.IsStatusConditionTrue(found, policyv1alpha1.PolicyReady)
 	})

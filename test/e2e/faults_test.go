@@ -17,11 +17,11 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	demov1alpha1 "github.com/proviso-authz/proviso/apis/demo/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 // restore brings up again what a test stopped, however it ended.
@@ -183,21 +183,12 @@ func TestKubeAPIServerDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, client := range map[string]versioned.Interface{"direct": direct, "through kube-apiserver": through} {
-		var last error
-		err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
+		poll.Eventually(t, name+": it recovers", func() string {
 			got, err := ask(client, "bob")
-			last = fmt.Errorf("got %+v, %w", got, errOf(err))
-			return err == nil && got.Allowed, nil
+			if err == nil && got.Allowed {
+				return ""
+			}
+			return fmt.Sprintf("got %+v, %v", got, err)
 		})
-		if err != nil {
-			t.Errorf("%s: it did not recover: %v", name, last)
-		}
 	}
-}
-
-func errOf(err error) error {
-	if err == nil {
-		return errors.New("no error")
-	}
-	return err
 }

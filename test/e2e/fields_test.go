@@ -24,6 +24,7 @@ import (
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 // withGate starts the server of the cluster again with a feature gate on, for one test, which
@@ -111,7 +112,7 @@ func (x *fieldTest) document(t *testing.T) {
 		mustKubectl(t, "admin", append([]string{"delete", "--ignore-not-found"}, files...)...)
 		mustKubectl(t, "admin", "delete", "--ignore-not-found", "-f", useCaseFile("", "virtualmachine.yaml"))
 	})
-	waitUntil(t, "kube-apiserver lists what the gate has brought", func() bool {
+	poll.Holds(t, "kube-apiserver lists what the gate has brought", func() bool {
 		_, _, err := kubectl(t, "admin", "get", "fieldpermissionmappings")
 		return err == nil
 	})
@@ -270,7 +271,7 @@ func (x *fieldTest) settle(t *testing.T) {
 		}
 		c := &tableCase{tableRow: &row.tableRow, set: &tableSet{Set: "fields-" + set.Set}, route: "settle", of: otherResources[row.Of]}
 		// Whoever has permission is allowed on conditions, and is not before.
-		waitUntil(t, "the permissions are in force", func() bool {
+		poll.Holds(t, "the permissions are in force", func() bool {
 			return len(x.askAdmin(t, c, c.attributes(admitted{}, check{verb: "patch"}), modeFor(admitted{operation: "UPDATE"}, "Optimized")).ConditionsChain) > 0
 		})
 	}

@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 // fine is a control plane of its own, whose Proviso has the gate FineGrainedAuthorization on,
@@ -52,11 +53,7 @@ func newFine(t *testing.T) *fine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := f.Down(); err != nil {
-			t.Error(err)
-		}
-	})
+	f.StopAfter(t)
 	if err := f.Up(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +252,7 @@ func TestFineGrainedBehindKubeAPIServer(t *testing.T) {
 	if log := f.auditLog(t); strings.Contains(log, "debian-1") || strings.Contains(log, `"edited`) {
 		t.Error("the audit log has values of fields")
 	}
-	waitUntil(t, "kubectl shows that the mapping is ready", func() bool {
+	poll.Holds(t, "kubectl shows that the mapping is ready", func() bool {
 		out, _, _ := f.run(t, "admin", "", "", "get", "fieldpermissionmappings")
 		return slices.Equal(strings.Fields(out)[:6], []string{"NAME", "RESOURCES", "PERMISSIONS", "EXCLUDED", "READY", "AGE"}) && strings.Contains(out, "spec.adminAccess   True")
 	})
@@ -381,7 +378,7 @@ func TestFrontDoorWithoutFields(t *testing.T) {
 		spec.User = "e2e-without-fields"
 		return accessReview(t, spec)
 	}
-	waitUntil(t, "the verb is granted", func() bool { return ask("granular").Allowed })
+	poll.Holds(t, "the verb is granted", func() bool { return ask("granular").Allowed })
 	for _, verb := range []string{"create", "update", "patch", "delete"} {
 		if got := ask(verb); got.Allowed || got.Denied {
 			t.Errorf("%s: got %+v, want no opinion", verb, got)

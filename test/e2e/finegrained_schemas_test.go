@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -18,12 +17,11 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/utils/ptr"
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
-	"github.com/proviso-authz/proviso/pkg/granular/changes"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 // TestFineGrainedReviewsOfOthers asks about the fields of what kube-apiserver serves, pods and
@@ -115,14 +113,7 @@ func TestFineGrainedReviewsOfOthers(t *testing.T) {
 	if _, errs, err := kubectlWithInput(t, "admin", gizmos("x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [type],"), "apply", "-f", "-"); err != nil {
 		t.Fatalf("%v: %s", err, errs)
 	}
-	got := ""
-	err = wait.PollUntilContextTimeout(t.Context(), time.Second, changes.SchemaExpiry+30*time.Second, true, func(context.Context) (bool, error) {
-		got = ask("")()
-		return got == "", nil
-	})
-	if err != nil {
-		t.Errorf("after the schema has changed: got %q, want it to be allowed", got)
-	}
+	poll.Eventually(t, "it is allowed after the schema has changed", ask(""))
 }
 
 // reviewFields asks what a user may do with conditions, and then what these say about an

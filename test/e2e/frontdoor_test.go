@@ -24,6 +24,7 @@ import (
 	policyclient "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 // inNamespace makes a namespace in which carol, who may do nothing elsewhere, may read
@@ -91,7 +92,7 @@ func TestFrontDoorAllows(t *testing.T) {
   effect: Allow
   rules: [{verbs: [get, list], apiGroups: [demo.proviso.dev], resources: [virtualmachines]}]
 `)
-	waitUntil(t, "the policy takes effect", func() bool { return !refused() })
+	poll.Holds(t, "the policy takes effect", func() bool { return !refused() })
 	if out := mustKubectl(t, "carol", "get", "virtualmachines", "--namespace", namespace, "-o", "name"); out != "" {
 		t.Errorf("got %s, want no machines", out)
 	}
@@ -112,7 +113,7 @@ func TestFrontDoorAllows(t *testing.T) {
 	mustKubectl(t, "carol-direct", "get", "virtualmachines", "--namespace", namespace)
 
 	mustKubectl(t, "admin", "delete", "authorizationpolicy", "carol-looks", "--namespace", namespace)
-	waitUntil(t, "the policy is gone", refused)
+	poll.Holds(t, "the policy is gone", refused)
 }
 
 // TestFrontDoorDenies denies on a resource of kube-apiserver what RBAC allows.
@@ -127,7 +128,7 @@ func TestFrontDoorDenies(t *testing.T) {
   rules: [{verbs: [get], apiGroups: [""], resources: [configmaps], resourceNames: [c]}]
 `)
 	const want = `policy=front-door-denies/not-this-one reason=Denied: nobody reads "c"`
-	waitUntil(t, "the policy takes effect", func() bool {
+	poll.Holds(t, "the policy takes effect", func() bool {
 		_, errs, err := kubectl(t, "carol", "get", "configmap", "c", "--namespace", namespace)
 		return err != nil && strings.Contains(errs, "Forbidden") && strings.Contains(errs, want)
 	})
@@ -179,7 +180,7 @@ func TestFrontDoorConditions(t *testing.T) {
   rules: [{verbs: [update], apiGroups: ["", demo.proviso.dev], apiVersions: [v1, v1alpha1], resources: [configmaps, secrets, virtualmachines]}]
   condition: object.data == null
 `)
-	waitUntil(t, "the policies are in force", func() bool {
+	poll.Holds(t, "the policies are in force", func() bool {
 		return accessReview(t, carolAsks("create", "demo.proviso.dev", "v1alpha1", "virtualmachines", namespace)).Allowed &&
 			accessReview(t, carolAsks("update", "", "v1", "secrets", namespace)).Denied
 	})
@@ -210,7 +211,7 @@ func TestFrontDoorConditions(t *testing.T) {
   rules: [{verbs: [get], apiGroups: [""], apiVersions: [v1], resources: [configmaps]}]
   condition: object.data != null
 `)
-	waitUntil(t, "the policy takes effect", func() bool { return accessReview(t, carolAsks("get", "", "v1", "configmaps", namespace)).Denied })
+	poll.Holds(t, "the policy takes effect", func() bool { return accessReview(t, carolAsks("get", "", "v1", "configmaps", namespace)).Denied })
 	_, proviso := clients(t, "admin")
 	answer, err := proviso.AuthorizationV1alpha1().SubjectAccessReviews().Create(t.Context(), &authorizationv1alpha1.SubjectAccessReview{Spec: authorizationv1alpha1.SubjectAccessReviewSpec{
 		User: "carol", Groups: []string{"system:authenticated"},
@@ -253,7 +254,7 @@ func TestFrontDoorKnowsNamespaces(t *testing.T) {
 		wantConfigMaps, wantSecret bool
 	}{{"closed-", true, false}, {"closed=true", false, false}, {"closed=false", true, true}} {
 		mustKubectl(t, "admin", "label", "--overwrite", "namespace", namespace, tc.label)
-		waitUntil(t, tc.label+" takes effect", func() bool { return mayGet("configmaps") == tc.wantConfigMaps && mayGet("secrets") == tc.wantSecret })
+		poll.Holds(t, tc.label+" takes effect", func() bool { return mayGet("configmaps") == tc.wantConfigMaps && mayGet("secrets") == tc.wantSecret })
 	}
 	namespacedPolicy(t, namespace, "not-empty", `
   effect: Deny
@@ -267,7 +268,7 @@ func TestFrontDoorKnowsNamespaces(t *testing.T) {
 		"not-empty": `False DeniesUnconditionally [{"at":"Server","message":"the condition is evaluated at admission","resources":["virtualmachines.demo.proviso.dev"],"result":"Enforced","rule":0,"verbs":["update"]},{"at":"FrontDoor","message":"conditions on objects are not evaluated for these requests to kube-apiserver, so that the policy denies all of them, unless the request alone makes the condition false","resources":["secrets"],"result":"DeniesUnconditionally","rule":1,"verbs":["update"]}]`,
 	} {
 		const effective = `{.status.conditions[?(@.type=="Effective")].`
-		waitUntil(t, name+" has a status", func() bool {
+		poll.Holds(t, name+" has a status", func() bool {
 			return mustKubectl(t, "admin", "get", "authorizationpolicy", "--namespace", namespace, name, "-o", `jsonpath=`+effective+`status}`) != ""
 		})
 		got := mustKubectl(t, "admin", "get", "authorizationpolicy", "--namespace", namespace, name, "-o", `jsonpath=`+effective+`status} `+effective+`reason} {.status.enforcement}`)
@@ -295,7 +296,7 @@ spec:
 		t.Fatalf("%v: %s", err, errs)
 	}
 	get := carolAsks("get", "", "v1", "configmaps", namespace)
-	waitUntil(t, "the policy takes effect", func() bool { return accessReview(t, get).Denied })
+	poll.Holds(t, "the policy takes effect", func() bool { return accessReview(t, get).Denied })
 	for _, tc := range []struct {
 		user   string
 		groups []string
@@ -440,7 +441,7 @@ func TestFrontDoorIsUpFirst(t *testing.T) {
 	if err := stack.StartKubeAPIServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	waitUntil(t, "the server knows who its clients are", func() bool {
+	poll.Holds(t, "the server knows who its clients are", func() bool {
 		// A new connection each time: on an old one, the server has not asked for a certificate.
 		list, err := policies(alone.URL).List(t.Context(), metav1.ListOptions{})
 		return err == nil && len(list.Items) == 1

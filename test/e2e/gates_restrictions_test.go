@@ -18,6 +18,7 @@ import (
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 const (
@@ -155,7 +156,7 @@ func TestExclusionsThatCannotBeRead(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- m.StartProviso(context.WithoutCancel(t.Context()), "/readyz") }()
-	waitUntil(t, "the server says that the store does not answer", func() bool {
+	poll.Holds(t, "the server says that the store does not answer", func() bool {
 		log, _ := m.Log()
 		return strings.Contains(log, storeDoesNotAnswer)
 	})
@@ -191,7 +192,7 @@ func TestExclusionsThatCannotBeRead(t *testing.T) {
 	log, _ := m.Log()
 	before := strings.Count(log, storeDoesNotAnswer)
 	go func() { ended <- m.StartProviso(context.WithoutCancel(t.Context()), "/readyz") }()
-	waitUntil(t, "the server says again that the store does not answer", func() bool {
+	poll.Holds(t, "the server says again that the store does not answer", func() bool {
 		log, _ := m.Log()
 		return strings.Count(log, storeDoesNotAnswer) > before
 	})

@@ -17,12 +17,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	demov1alpha1 "github.com/proviso-authz/proviso/apis/demo/v1alpha1"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 // gatesPolicies let carol write machines of class dev and look at all, and keep bob, who may
@@ -146,9 +146,9 @@ func TestFeatureGates(t *testing.T) {
 // settled tries until the policies have arrived at a replica.
 func settled(t *testing.T, want string, attempt func() string) (got string) {
 	t.Helper()
-	_ = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
+	poll.Until(t.Context(), 10*time.Second, func() bool {
 		got = attempt()
-		return got == want, nil
+		return got == want
 	})
 	return got
 }

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 // TestImpersonationDelegation is KEP-5284, "Permission delegation", with policies in the
@@ -32,7 +34,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: agent}]
 	if _, errs, err := kubectlWithInput(t, "admin", rights, "apply", "-f", "-"); err != nil {
 		t.Fatalf("%v: %s", err, errs)
 	}
-	waitUntil(t, "agent may not create policies", func() bool {
+	poll.Holds(t, "agent may not create policies", func() bool {
 		_, _, err := kubectl(t, "agent", "auth", "can-i", "create", "clusterauthorizationpolicies.policy.proviso.dev")
 		return err == nil
 	})

@@ -21,7 +21,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -36,6 +35,7 @@ import (
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 // impersonationMatrix makes the requests of its rows.
@@ -195,22 +195,15 @@ func (m *impersonationMatrix) waitForGrants(t *testing.T, namespace string) {
 	})
 }
 
-// retry tries until it succeeds, which must be within a minute.
+// retry tries until it succeeds.
 func retry(t *testing.T, try func() error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for {
-		err := try()
-		if err == nil {
-			return
+	poll.Eventually(t, "it succeeds", func() string {
+		if err := try(); err != nil {
+			return err.Error()
 		}
-		select {
-		case <-ctx.Done():
-			t.Fatal(err)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
+		return ""
+	})
 }
 
 // makeRequests makes the requests to a server, and returns what it says when it refuses.

@@ -122,11 +122,7 @@ func TestTokensDoNotNarrow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := own.Down(); err != nil {
-			t.Error(err)
-		}
-	})
+	own.StopAfter(t)
 	if err := own.Up(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -13,12 +13,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 // TestCertificatesByCommand makes certificates as `make certs` does. The other tests make theirs by function calls.
@@ -91,15 +91,10 @@ func TestManifestsAreStrict(t *testing.T) {
 func TestChecksHaveTheirOwnShare(t *testing.T) {
 	t.Parallel()
 	const series = `apiserver_flowcontrol_dispatched_requests_total{flow_schema="proviso-apiserver",priority_level="proviso-apiserver"} `
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(200 * time.Millisecond) {
+	poll.Holds(t, "kube-apiserver has "+series, func() bool {
 		_, _, _ = kubectl(t, "alice-direct", "get", "--raw", "/apis/policy.proviso.dev/v1alpha1/authorizationpolicies") // Proviso asks whether she may
-		if strings.Contains(mustKubectl(t, "admin", "get", "--raw", "/metrics"), series) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("kube-apiserver has no %s", series)
-		}
-	}
+		return strings.Contains(mustKubectl(t, "admin", "get", "--raw", "/metrics"), series)
+	})
 }
 
 func TestRunsAsNonRootOnReadOnlyRoot(t *testing.T) {

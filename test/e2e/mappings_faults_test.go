@@ -22,6 +22,7 @@ import (
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 const mappingKey = "/registry/proviso/policy.proviso.dev/fieldpermissionmappings/"
@@ -92,7 +93,7 @@ func (m *mapped) expect(t *testing.T, what, label, image, access string) {
 			t.Logf("%s: got last %s", what, got)
 		}
 	}()
-	waitUntil(t, what, func() bool {
+	poll.Holds(t, what, func() bool {
 		a, b, c := m.patch(t, "e2e-mapped-labels", patchLabel), m.patch(t, "e2e-mapped-writer", patchImage), m.patch(t, "e2e-mapped-writer", patchAccess)
 		got = fmt.Sprintf("%q, %q, %q", a, b, c)
 		return is(a, label) && is(b, image) && is(c, access)
@@ -103,7 +104,7 @@ func (m *mapped) expect(t *testing.T, what, label, image, access string) {
 // counts so many mappings by state.
 func (m *mapped) status(t *testing.T, name string, ready metav1.ConditionStatus, reason, message, counts string) {
 	t.Helper()
-	waitUntil(t, name+" is "+reason, func() bool {
+	poll.Holds(t, name+" is "+reason, func() bool {
 		got, err := m.client.PolicyV1alpha1().FieldPermissionMappings().Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -171,7 +172,7 @@ func TestMappingsFail(t *testing.T) {
 	if err := m.KillEtcd(); err != nil {
 		t.Fatal(err)
 	}
-	waitUntil(t, "the server is not ready, because of the mappings", func() bool {
+	poll.Holds(t, "the server is not ready, because of the mappings", func() bool {
 		code, body := m.get(t, "/readyz")
 		return code == http.StatusInternalServerError && strings.Contains(body, "[-]field-permission-mappings failed")
 	})

@@ -31,6 +31,7 @@ import (
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	"github.com/proviso-authz/proviso/test/testutil/golden"
 	"github.com/proviso-authz/proviso/test/testutil/pki"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 // untouched are the metrics that no request of TestMetrics counts, with the reason. Other tests count them.
@@ -616,7 +617,7 @@ func TestMetrics(t *testing.T) {
 	if code, body := m.send(t, outcome{method: http.MethodPost, path: vmPath, body: vmJSON("one", "good")}); code != http.StatusCreated {
 		t.Fatalf("the machine for the test: %d %s", code, body)
 	}
-	waitUntil(t, "all policies are ready", func() bool {
+	poll.Holds(t, "all policies are ready", func() bool {
 		return m.metric(t, `proviso_policy_policies{state="ready"}`) == strconv.Itoa(strings.Count(metricsPolicies, "AuthorizationPolicy\n")) &&
 			m.metric(t, `proviso_policy_field_permission_mappings{state="ready"}`) == "1"
 	})

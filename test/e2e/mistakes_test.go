@@ -22,6 +22,7 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
 	"github.com/proviso-authz/proviso/test/testutil/golden"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 // mistake is a row of testdata/mistakes.yaml, which says what the fields are.
@@ -105,7 +106,7 @@ func TestMistakes(t *testing.T) {
 				remove := func() {
 					_, _, _ = kubectl(t, "admin", "delete", "clusterauthorizationpolicy", name, "--ignore-not-found")
 				}
-				waitUntil(t, "the policy is checked", func() bool {
+				poll.Holds(t, "the policy is checked", func() bool {
 					_, errs, err = kubectlWithInput(t, "admin", manifest, args...)
 					if strings.Contains(errs, unchecked) {
 						remove() // an apply of the same policy would not check it again
@@ -139,7 +140,7 @@ func checkMistakesInStatus(t *testing.T, name string, warned []string) {
 	t.Helper()
 	_, client := clients(t, "admin")
 	var lines []string
-	waitUntil(t, "the status is written", func() bool {
+	poll.Holds(t, "the status is written", func() bool {
 		p, err := client.PolicyV1alpha1().ClusterAuthorizationPolicies().Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil || p.Status.ObservedGeneration != p.Generation {
 			return false
@@ -187,7 +188,7 @@ func TestRightPoliciesHaveNoWarnings(t *testing.T) {
 		t.Fatal(err)
 	}
 	for where, spec := range specs {
-		waitUntil(t, where+" is checked", func() bool {
+		poll.Holds(t, where+" is checked", func() bool {
 			recorder.warnings = nil
 			_, err := client.PolicyV1alpha1().ClusterAuthorizationPolicies().Create(t.Context(), &policyv1alpha1.ClusterAuthorizationPolicy{
 				ObjectMeta: metav1.ObjectMeta{Name: "e2e-right"}, Spec: *spec,

@@ -22,6 +22,8 @@ import (
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 // flood is a number of parallel requests, repeated, with a label selector of some length.
@@ -73,7 +75,7 @@ func TestOverload(t *testing.T) {
 	denyAll(t, namespace)
 	path := "/api/v1/namespaces/" + namespace + "/configmaps"
 	carol, bob := newRequester(t, "carol"), newRequester(t, "bob")
-	waitUntil(t, "the policies are in force", func() bool {
+	poll.Holds(t, "the policies are in force", func() bool {
 		return carol.get(t, path, "") == http.StatusForbidden && bob.get(t, path+"/closed", "") == http.StatusForbidden
 	})
 	before := unanswered(t)

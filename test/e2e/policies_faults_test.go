@@ -24,6 +24,7 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 // separate is a Proviso with an etcd of its own, which a test may break.
@@ -232,7 +233,7 @@ func TestPoliciesBrokenInEtcd(t *testing.T) {
 			return s.metric(t, `proviso_policy_policies{state="ready"}`)+" "+s.metric(t, `proviso_policy_policies{state="last_good"}`)+" "+s.metric(t, `proviso_policy_policies{state="broken"}`) == want
 		}
 	}
-	waitUntil(t, "all are in force", states(len(rows), 0, 0))
+	poll.Holds(t, "all are in force", states(len(rows), 0, 0))
 	check := func(when string, want func(i int) string) {
 		t.Helper()
 		for i, row := range rows {
@@ -245,7 +246,7 @@ func TestPoliciesBrokenInEtcd(t *testing.T) {
 	checkStatus := func(when string) {
 		t.Helper()
 		for _, row := range rows {
-			waitUntil(t, row.name+": "+when+": its status says that it is broken", func() bool {
+			poll.Holds(t, row.name+": "+when+": its status says that it is broken", func() bool {
 				ready := s.ready(t, row.name)
 				return ready.Status == metav1.ConditionFalse && ready.Reason == "CompileFailed" && strings.Contains(ready.Message, row.message)
 			})
@@ -256,7 +257,7 @@ func TestPoliciesBrokenInEtcd(t *testing.T) {
 	for _, row := range rows {
 		spoil(t, store, row.name, row.spoil)
 	}
-	waitUntil(t, "the metric counts the broken ones", states(0, len(rows), 0))
+	poll.Holds(t, "the metric counts the broken ones", states(0, len(rows), 0))
 	checkStatus("broken")
 	check("broken", before)
 	if got := s.metric(t, "proviso_policy_compile_failures_total"); got != fmt.Sprint(len(rows)) {
@@ -265,7 +266,7 @@ func TestPoliciesBrokenInEtcd(t *testing.T) {
 
 	s.restart(t, "/readyz")
 	check("restarted", restarted)
-	waitUntil(t, "the metric counts them as broken", states(0, 0, len(rows)))
+	poll.Holds(t, "the metric counts them as broken", states(0, 0, len(rows)))
 	checkStatus("restarted")
 
 	for _, row := range rows {
@@ -278,9 +279,9 @@ func TestPoliciesBrokenInEtcd(t *testing.T) {
 			t.Errorf("%s: it cannot be repaired: %v", row.name, err)
 		}
 	}
-	waitUntil(t, "the metric counts them as ready", states(len(rows), 0, 0))
+	poll.Holds(t, "the metric counts them as ready", states(len(rows), 0, 0))
 	for _, row := range rows {
-		waitUntil(t, row.name+": its status says that it is in force", func() bool { return s.ready(t, row.name).Status == metav1.ConditionTrue })
+		poll.Holds(t, row.name+": its status says that it is in force", func() bool { return s.ready(t, row.name).Status == metav1.ConditionTrue })
 	}
 	check("repaired", before)
 	if log, err := s.Log(); err != nil || strings.Contains(log, "panic") {
@@ -313,7 +314,7 @@ func withStaleness(t *testing.T, name string) *separate {
 
 func (s *separate) waitUntilInForce(t *testing.T) {
 	t.Helper()
-	waitUntil(t, "the policies are in force and the server is ready", func() bool {
+	poll.Holds(t, "the policies are in force and the server is ready", func() bool {
 		return !s.isUnready(t) && s.asked(t, "allow") == "allowed, no opinion, no opinion" && s.asked(t, "deny") == "denied, no opinion, no opinion"
 	})
 }
@@ -351,8 +352,8 @@ func TestListsWaitForTheCache(t *testing.T) {
 	t.Parallel()
 	for i := range 3 {
 		s := newSeparate(t, fmt.Sprintf("consistent-%d", i), "--policy-staleness-bound=1s")
-		waitUntil(t, "the server knows the admin", func() bool { code, _ := s.get(t, "/metrics"); return code == http.StatusOK })
-		waitUntil(t, "a list has waited", func() bool {
+		poll.Holds(t, "the server knows the admin", func() bool { code, _ := s.get(t, "/metrics"); return code == http.StatusOK })
+		poll.Holds(t, "a list has waited", func() bool {
 			_, metrics := s.get(t, "/metrics")
 			return regexp.MustCompile(`(?m)^apiserver_watch_cache_consistent_read_total\{.*group="policy.proviso.dev".*success="true"\} [1-9]`).MatchString(metrics)
 		})
@@ -367,7 +368,7 @@ func TestStoreOfPoliciesIsGone(t *testing.T) {
 	if err := s.KillEtcd(); err != nil {
 		t.Fatal(err)
 	}
-	waitUntil(t, "the server is not ready, because of the policies", func() bool { return s.isUnready(t) })
+	poll.Holds(t, "the server is not ready, because of the policies", func() bool { return s.isUnready(t) })
 	s.checkStale(t)
 	if !s.Running() {
 		t.Error("the server ended")
@@ -399,7 +400,7 @@ func TestStoreOfPoliciesIsRestored(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	waitUntil(t, "a policy that is not in the backup decides", func() bool { return s.asked(t, "late-19") == "allowed, no opinion, no opinion" })
+	poll.Holds(t, "a policy that is not in the backup decides", func() bool { return s.asked(t, "late-19") == "allowed, no opinion, no opinion" })
 	if err := s.KillEtcd(); err != nil {
 		t.Fatal(err)
 	}
@@ -409,7 +410,7 @@ func TestStoreOfPoliciesIsRestored(t *testing.T) {
 	if err := s.StartEtcd(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	waitUntil(t, "the server has ended", func() bool { return !s.Running() })
+	poll.Holds(t, "the server has ended", func() bool { return !s.Running() })
 	if log, err := s.Log(); err != nil || !strings.Contains(log, "the store has gone back to an earlier revision") {
 		t.Errorf("the log does not say why: %v", err)
 	}
@@ -438,17 +439,17 @@ func TestUndecodablePolicy(t *testing.T) {
 			if _, err := store.Put(t.Context(), key, "{not json"); err != nil {
 				t.Fatal(err)
 			}
-			waitUntil(t, "the server is not ready, because of the policies", func() bool { return s.isUnready(t) })
+			poll.Holds(t, "the server is not ready, because of the policies", func() bool { return s.isUnready(t) })
 			s.checkStale(t)
 			// The lease on the policies may end before the check of the store has failed, which is what is logged.
-			waitUntil(t, "the log says so", func() bool {
+			poll.Holds(t, "the log says so", func() bool {
 				log, err := s.Log()
 				return err == nil && strings.Contains(log, "Policies may be out of date")
 			})
 
 			// It is alive, but not ready. Who the admin is, it learns from kube-apiserver.
 			s.restart(t, "/livez")
-			waitUntil(t, "it knows the admin", func() bool { code, _ := s.get(t, "/metrics"); return code == http.StatusOK })
+			poll.Holds(t, "it knows the admin", func() bool { code, _ := s.get(t, "/metrics"); return code == http.StatusOK })
 			if !s.isUnready(t) {
 				t.Error("after a restart: it is ready")
 			}
@@ -457,7 +458,7 @@ func TestUndecodablePolicy(t *testing.T) {
 					t.Errorf("after a restart: %s: got %s, want that everybody is denied", resource, got)
 				}
 			}
-			waitUntil(t, "the log names what cannot be read", func() bool {
+			poll.Holds(t, "the log names what cannot be read", func() bool {
 				log, err := s.Log()
 				return err == nil && strings.Contains(log, "Key: "+key)
 			})

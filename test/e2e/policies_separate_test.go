@@ -23,6 +23,7 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
 	clientpolicyv1alpha1 "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 // apply runs kubectl apply against the server itself, as the admin.
@@ -71,7 +72,7 @@ func TestWorkedExample(t *testing.T) {
 	s := newSeparate(t, "example")
 	s.apply(t, workedExample)
 	for _, name := range []string{"one", "two"} {
-		waitUntil(t, name+" is in force", func() bool { return s.ready(t, name).Status == metav1.ConditionTrue })
+		poll.Holds(t, name+" is in force", func() bool { return s.ready(t, name).Status == metav1.ConditionTrue })
 	}
 	chain := []authorizationv1alpha1.SubjectAccessReviewConditionSet{{
 		AuthorizerName: "policy.proviso.dev",
@@ -160,12 +161,12 @@ func TestWeakeningADeny(t *testing.T) {
 	if _, err := admins.Patch(t.Context(), "guard", types.ApplyPatchType, restriction(`, "description": "two"`), as("two")); err != nil {
 		t.Fatal(err)
 	}
-	waitUntil(t, "it is in force", func() bool {
+	poll.Holds(t, "it is in force", func() bool {
 		ready := s.ready(t, "guard")
 		return ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == 2
 	})
 	// Whoever may write, may write what restricts nobody: it is not RBAC that refuses.
-	waitUntil(t, "carol may write", func() bool {
+	poll.Holds(t, "carol may write", func() bool {
 		_, err := carols.Patch(t.Context(), "guard", types.MergePatchType, []byte(`{"metadata": {"labels": {"a": "b"}}}`), metav1.PatchOptions{})
 		return err == nil
 	})

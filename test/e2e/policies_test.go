@@ -6,20 +6,18 @@ SPDX-License-Identifier: Apache-2.0
 package e2e_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 // volumes is the policy of the documentation, for a user of this test's own.
@@ -253,15 +251,6 @@ func TestBadPolicies(t *testing.T) {
 	}
 }
 
-// waitUntil polls for what follows from a write some moments later.
-func waitUntil(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) { return holds(), nil })
-	if err != nil {
-		t.Fatalf("%s: %v", what, err)
-	}
-}
-
 // TestPolicyIsWithdrawn deletes a policy, and nothing of it is left.
 func TestPolicyIsWithdrawn(t *testing.T) {
 	t.Parallel()
@@ -271,5 +260,5 @@ func TestPolicyIsWithdrawn(t *testing.T) {
 		t.Error("the policy is not in force")
 	}
 	mustKubectl(t, "admin", "delete", "clusterauthorizationpolicy", "e2e-withdrawn")
-	waitUntil(t, "the policy is gone", func() bool { return len(review(t, "erin", "create", "HumanReadable").ConditionsChain) == 0 })
+	poll.Holds(t, "the policy is gone", func() bool { return len(review(t, "erin", "create", "HumanReadable").ConditionsChain) == 0 })
 }

@@ -20,6 +20,7 @@ import (
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 // askIn creates a review about alice in one of the two groups, and returns an error for every answer but allowed.
@@ -72,27 +73,19 @@ func reviewing(t *testing.T, version string, users ...string) (stop func()) {
 // waitForRegistration waits until the details of readiness say which server kube-apiserver calls for a version.
 func waitForRegistration(t *testing.T, user, version, state string) {
 	t.Helper()
-	details := ""
-	for range 90 {
-		if details = mustKubectl(t, user, "get", "--raw", "/readyz/review-groups"); strings.Contains(details, version+": "+state+": ") {
-			return
+	poll.Eventually(t, "the state of "+version+" is "+state, func() string {
+		details := mustKubectl(t, user, "get", "--raw", "/readyz/review-groups")
+		if strings.Contains(details, version+": "+state+": ") {
+			return ""
 		}
-		time.Sleep(time.Second)
-	}
-	t.Fatalf("got the details %q, want the state %s of %s", details, state, version)
+		return details
+	})
 }
 
 // waitForNotFound waits until kube-apiserver answers 404 for the reviews of a version.
 func waitForNotFound(t *testing.T, client versioned.Interface, version string) {
 	t.Helper()
-	var err error
-	for range 90 {
-		if err = askIn(t.Context(), client, version); apierrors.IsNotFound(err) {
-			return
-		}
-		time.Sleep(time.Second)
-	}
-	t.Fatalf("got %v from the version %s, want 404", err, version)
+	poll.Holds(t, version+" is not found", func() bool { return apierrors.IsNotFound(askIn(t.Context(), client, version)) })
 }
 
 const localAPIService = `
@@ -211,17 +204,13 @@ func TestReviewGroupsAreIndependent(t *testing.T) {
 func waitForReplica(t *testing.T, url, want string) {
 	t.Helper()
 	client := stack.ClientAt(t, "admin-direct", url)
-	var (
-		got []byte
-		err error
-	)
-	for range 60 {
-		if got, err = client.Discovery().RESTClient().Get().AbsPath("/readyz/review-groups").Do(t.Context()).Raw(); err == nil && strings.Contains(string(got), want) {
-			return
+	poll.Eventually(t, want, func() string {
+		got, err := client.Discovery().RESTClient().Get().AbsPath("/readyz/review-groups").Do(t.Context()).Raw()
+		if err == nil && strings.Contains(string(got), want) {
+			return ""
 		}
-		time.Sleep(time.Second)
-	}
-	t.Fatalf("got %v and the details %q, want %q", err, got, want)
+		return fmt.Sprintf("%s %v", got, err)
+	})
 }
 
 // machinesDefinition has kube-apiserver serve the group of machines.

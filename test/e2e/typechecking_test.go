@@ -14,6 +14,7 @@ import (
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 // TestTypeChecking checks policies against what kube-apiserver and Proviso publish.
@@ -61,9 +62,9 @@ func TestTypeChecking(t *testing.T) {
 
 // eventually checks a policy until the result is as wanted, for the schema of a custom
 // resource is published some time after its discovery. Each try has a cache of its own.
-func eventually(t *testing.T, clients []discovery.DiscoveryInterface, policy *policyv1alpha1.AuthorizationPolicySpec, want []policyv1alpha1.ExpressionWarning) string {
+func eventually(t *testing.T, clients []discovery.DiscoveryInterface, policy *policyv1alpha1.AuthorizationPolicySpec, want []policyv1alpha1.ExpressionWarning) (diff string) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(200 * time.Millisecond) {
+	poll.Until(t.Context(), 20*time.Second, func() bool {
 		published := typechecking.NewDiscovery(clients...)
 		checker, err := typechecking.New(published, published)
 		if err != nil {
@@ -73,11 +74,10 @@ func eventually(t *testing.T, clients []discovery.DiscoveryInterface, policy *po
 		if err != nil {
 			t.Fatal(err)
 		}
-		diff := cmp.Diff(want, got.ExpressionWarnings)
-		if diff == "" || time.Now().After(deadline) {
-			return diff
-		}
-	}
+		diff = cmp.Diff(want, got.ExpressionWarnings)
+		return diff == ""
+	})
+	return diff
 }
 
 const gadgets = `

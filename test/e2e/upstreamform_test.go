@@ -29,6 +29,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
 	"github.com/proviso-authz/proviso/test/testutil/golden"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 // handling is a stand-in for a kube-apiserver that handles conditional decisions: it asks the front door with options, and has the conditions
@@ -131,7 +132,7 @@ func TestKubeAPIServerThatHandlesConditions(t *testing.T) {
 		t.Cleanup(func() { _ = policies.Delete(t.Context(), name, metav1.DeleteOptions{}) })
 	}
 	server := handling{client: withCA(t, stack.CAFile(), alone.CertFile, alone.KeyFile), url: alone.FrontDoorURL}
-	waitUntil(t, "kube-apiserver gets conditions", func() bool {
+	poll.Holds(t, "kube-apiserver gets conditions", func() bool {
 		decision, _ := server.ask(t, "update", "persistentvolumeclaims")
 		return strings.Contains(string(decision), "form-dev") && strings.Contains(string(decision), "form-kept")
 	})
@@ -219,7 +220,7 @@ func TestReviewsInBothForms(t *testing.T) {
 		}
 		return out, nil
 	}
-	waitUntil(t, "the policy decides", func() bool {
+	poll.Holds(t, "the policy decides", func() bool {
 		answer, err := create(formReviews["selfsubjectaccessreview/kep"], officialReviews)
 		return err == nil && strings.Contains(answer, "forms-dev")
 	})
@@ -281,7 +282,7 @@ func TestProvisosOfDifferentForms(t *testing.T) {
 		AuthorizationOptions: &authorizationv1alpha1.AuthorizationOptions{HandledDecisionTypes: []string{"ConditionsMap", "Union"}},
 	}}
 	var answer *authorizationv1alpha1.SubjectAccessReview
-	waitUntil(t, "the policy decides", func() bool {
+	poll.Holds(t, "the policy decides", func() bool {
 		answer, err = stack.ClientAt(t, "admin-direct", first.URL).AuthorizationV1alpha1().SubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{})
 		return err == nil && answer.Status.ConditionalDecision != nil
 	})
@@ -331,7 +332,7 @@ func TestProvisosOfDifferentForms(t *testing.T) {
 				return err
 			}
 			if tc.allowed {
-				waitUntil(t, "carol may create a machine of her class", func() bool { return create("forms") == nil })
+				poll.Holds(t, "carol may create a machine of her class", func() bool { return create("forms") == nil })
 			} else if err := create("forms"); !apierrors.IsForbidden(err) {
 				t.Errorf("got %v, want 403", err)
 			}

@@ -21,6 +21,7 @@ import (
 	demov1alpha1 "github.com/proviso-authz/proviso/apis/demo/v1alpha1"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 // TestWebhook has a second Proviso, with a store of its own, ask the first: a policy there
@@ -55,7 +56,7 @@ func TestWebhook(t *testing.T) {
 		return err
 	}
 	// The policy becomes effective in the first server in its own time.
-	waitUntil(t, "carol may create a machine of class dev", func() bool { return create("good", "dev") == nil })
+	poll.Holds(t, "carol may create a machine of class dev", func() bool { return create("good", "dev") == nil })
 	if err := create("bad", "prod"); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "carol makes machines of class dev") {
 		t.Errorf("got %v, want 403 that says what carol may do", err)
 	}

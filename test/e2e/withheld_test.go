@@ -18,6 +18,7 @@ import (
 
 	demov1alpha1 "github.com/proviso-authz/proviso/apis/demo/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 const (
@@ -93,7 +94,7 @@ func probeWithheld(t *testing.T, c *rest.Config, user, path string, deletes bool
 		return string(raw), err
 	}
 	want, _ := send(withheldProbes[0])
-	waitUntil(t, "the policies hold", func() bool {
+	poll.Holds(t, "the policies hold", func() bool {
 		want, _ = send(withheldProbes[0])
 		return strings.Contains(want, withheldHint)
 	})

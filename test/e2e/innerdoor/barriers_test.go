@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
@@ -167,7 +168,7 @@ func (p *pair) barrierIs(t *testing.T, text string) {
 			t.Logf("the details are %s", details)
 		}
 	}()
-	eventually(t, "the state of the barrier is: "+text, func() bool {
+	poll.Holds(t, "the state of the barrier is: "+text, func() bool {
 		_, details = p.direct(t, "/readyz/barriers")
 		_, state, found := strings.Cut(details, `ClusterAuthorizationPolicy "locked": `)
 		return found == (text != "") && strings.Contains(state, text) && strings.Contains(details, "sentinel: number ")
@@ -328,7 +329,7 @@ func TestBarriersOfTwoServers(t *testing.T) {
 			t.Fatal(err)
 		}
 		p.deleteBinding(t, "locked.cluster.policy.proviso.dev")
-		eventually(t, "the policy denies all", func() bool {
+		poll.Holds(t, "the policy denies all", func() bool {
 			answer, err := p.sendRow(t.Context(), t, 0, locked(t)["locked"][1])
 			return err == nil && answer.Code == http.StatusForbidden && strings.Contains(answer.Body, "policy=locked reason=Error")
 		})
@@ -340,7 +341,7 @@ func TestBarriersOfTwoServers(t *testing.T) {
 		if _, err := p.Kubectl(t.Context(), "", "delete", "--wait=true", "--timeout=60s", "clusterauthorizationpolicy/locked"); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "no barrier", func() bool {
+		poll.Holds(t, "no barrier", func() bool {
 			_, err := p.Kubectl(t.Context(), "", "get", "validatingadmissionpolicy", "locked.cluster.policy.proviso.dev")
 			return err != nil
 		})

@@ -20,6 +20,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
@@ -148,7 +149,7 @@ func (r *rig) configure(t *testing.T, configuration string) {
 	if err := r.StartProviso(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "kube-apiserver is known to call the inner door", func() bool {
+	poll.Holds(t, "kube-apiserver is known to call the inner door", func() bool {
 		_, state := r.direct(t, "/readyz/inner-door")
 		return strings.Contains(state, r.KubeAPIServerURL()+": known:")
 	})
@@ -192,26 +193,26 @@ func testControllers(t *testing.T, r *rig, namespace string) {
 
 	send("dana", "POST", "/api/v1/namespaces", labelled("Namespace", namespace+"-red", "red", ""), 403)
 	send("dana", "POST", "/api/v1/namespaces", labelled("Namespace", namespace, "blue", ""), 201)
-	eventually(t, "the namespace has its ServiceAccount", get(base+"/serviceaccounts/default", ""))
-	eventually(t, "the namespace has the CA", get(base+"/configmaps/kube-root-ca.crt", "BEGIN CERTIFICATE"))
+	poll.Holds(t, "the namespace has its ServiceAccount", get(base+"/serviceaccounts/default", ""))
+	poll.Holds(t, "the namespace has the CA", get(base+"/configmaps/kube-root-ca.crt", "BEGIN CERTIFICATE"))
 	send("dana", "POST", base+"/serviceaccounts", labelled("ServiceAccount", "ci", "blue", ""), 201)
 	send("dana", "POST", base+"/secrets", `{"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/service-account-token",
 		"metadata": {"name": "token", "labels": {"team": "blue"}, "annotations": {"kubernetes.io/service-account.name": "ci"}}}`, 201)
-	eventually(t, "the Secret has a token", get(base+"/secrets/token", `"token":`))
+	poll.Holds(t, "the Secret has a token", get(base+"/secrets/token", `"token":`))
 
 	// A Deployment becomes a ReplicaSet, and that becomes Pods.
 	blue := strings.Replace(strings.Replace(deployment, `"name": "d"`, `"name": "d", "labels": {"team": "blue"}`, 1), `"replicas": 1`, `"replicas": 2`, 1)
 	send("dana", "POST", deployments, deployment, 403)
 	send("dana", "POST", deployments, blue, 201)
-	eventually(t, "the Deployment has Pods", func() bool {
+	poll.Holds(t, "the Deployment has Pods", func() bool {
 		_, answer := r.send(t, cluster.Admin, "GET", base+"/pods?labelSelector=a=b", "", "")
 		return strings.Count(answer, `"image":`) == 2
 	})
-	eventually(t, "the Deployment has its status", get(deployments+"/d", `"unavailableReplicas":2`))
+	poll.Holds(t, "the Deployment has its status", get(deployments+"/d", `"unavailableReplicas":2`))
 
 	// A quota is enforced and counted.
 	send("dana", "POST", base+"/resourcequotas", labelled("ResourceQuota", "q", "blue", `, "spec": {"hard": {"configmaps": "6"}}`), 201)
-	eventually(t, "the quota counts", get(base+"/resourcequotas/q", `"used":{"configmaps":"1"}`))
+	poll.Holds(t, "the quota counts", get(base+"/resourcequotas/q", `"used":{"configmaps":"1"}`))
 	for _, name := range []string{"background", "foreground", "orphan", "owned-by-quota", "last"} {
 		send("dana", "POST", base+"/configmaps", labelled("ConfigMap", name, "blue", ""), 201)
 	}
@@ -219,7 +220,7 @@ func testControllers(t *testing.T, r *rig, namespace string) {
 		t.Errorf("got %.600s, want a refusal by the quota", answer)
 	}
 	send("dana", "DELETE", base+"/configmaps/last", "", 200)
-	eventually(t, "the quota counts what is deleted", get(base+"/resourcequotas/q", `"used":{"configmaps":"5"}`))
+	poll.Holds(t, "the quota counts what is deleted", get(base+"/resourcequotas/q", `"used":{"configmaps":"5"}`))
 
 	// Dependents go with their owner, or stay.
 	for _, policy := range []string{"Background", "Foreground", "Orphan"} {
@@ -227,28 +228,28 @@ func testControllers(t *testing.T, r *rig, namespace string) {
 		send("dana", "POST", base+"/persistentvolumeclaims", strings.Replace(claim("of-"+owner, "dev", `"team": "blue"`), `"labels"`,
 			fmt.Sprintf(`"ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": %q, "uid": %q, "blockOwnerDeletion": true}], "labels"`, owner, uid(base+"/configmaps/"+owner)), 1), 201)
 		send("dana", "DELETE", base+"/configmaps/"+owner, `{"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "`+policy+`"}`, 200)
-		eventually(t, owner+": the owner is gone", gone(base+"/configmaps/"+owner))
+		poll.Holds(t, owner+": the owner is gone", gone(base+"/configmaps/"+owner))
 		if policy == "Orphan" {
-			eventually(t, "the orphan stays", func() bool {
+			poll.Holds(t, "the orphan stays", func() bool {
 				_, answer := r.send(t, cluster.Admin, "GET", base+"/persistentvolumeclaims/of-orphan", "", "")
 				return strings.Contains(answer, `"of-orphan"`) && !strings.Contains(answer, "ownerReferences")
 			})
 			continue
 		}
-		eventually(t, owner+": the dependent is gone", gone(base+"/persistentvolumeclaims/of-"+owner))
+		poll.Holds(t, owner+": the dependent is gone", gone(base+"/persistentvolumeclaims/of-"+owner))
 	}
 	send("dana", "DELETE", deployments+"/d", `{"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Foreground"}`, 200)
-	eventually(t, "the Deployment is gone", gone(deployments+"/d"))
+	poll.Holds(t, "the Deployment is gone", gone(deployments+"/d"))
 
 	// A ClusterRole is aggregated.
 	const role = `{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "%s", "labels": {"into": "%s"}}, %s}`
 	roles := "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 	send(cluster.Admin, "POST", roles, fmt.Sprintf(role, namespace+"-all", "", `"aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"into": "`+namespace+`"}}]}`), 201)
 	send(cluster.Admin, "POST", roles, fmt.Sprintf(role, namespace+"-part", namespace, `"rules": [{"apiGroups": ["example.com"], "resources": ["aggregated"], "verbs": ["get"]}]`), 201)
-	eventually(t, "the ClusterRole has the rules of the other", get(roles+"/"+namespace+"-all", `"aggregated"`))
+	poll.Holds(t, "the ClusterRole has the rules of the other", get(roles+"/"+namespace+"-all", `"aggregated"`))
 
 	send("dana", "DELETE", base, "", 200)
-	eventually(t, "the namespace is gone", gone(base))
+	poll.Holds(t, "the namespace is gone", gone(base))
 }
 
 // owners are the policies and roles of users who may not both update and delete by RBAC: olga may update by a policy,
@@ -352,7 +353,7 @@ func testOwners(t *testing.T, r *rig, everything string) {
 			r.configure(t, everything+step.settings)
 			for _, user := range []string{"olga", "otto", "rita", "ruth"} {
 				for _, name := range []string{"plain", "loose"} {
-					eventually(t, user+" may update", func() bool { code, _ := try(user, name, setLabel); return code == http.StatusOK })
+					poll.Holds(t, user+" may update", func() bool { code, _ := try(user, name, setLabel); return code == http.StatusOK })
 					code, answer := try(user, name, setOwner)
 					if message, refused := step.refused[user+" "+name]; refused != (code == http.StatusForbidden) || !refused && code != http.StatusOK || !strings.Contains(answer, message) {
 						t.Errorf("%s sets the owner of %s: got %d %.600s, want refused: %t %s", user, name, code, answer, refused, message)

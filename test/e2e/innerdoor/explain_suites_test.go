@@ -22,6 +22,7 @@ import (
 	kubectlplugin "github.com/proviso-authz/proviso/pkg/kubectl"
 	"github.com/proviso-authz/proviso/test/testutil/nearmiss"
 	"github.com/proviso-authz/proviso/test/testutil/policysuite"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
@@ -205,6 +206,12 @@ func (s *suiteSender) testDenial(t *testing.T, suite *policysuite.Suite, tc *pol
 	case row.isReviewed:
 		return s.review(t, key, tc, with.NearMiss)
 	}
+	if a := tc.Request.ResourceAttributes; a.Verb == "create" && a.Subresource == "" {
+		metadata, _ := objectIn(t, tc.Data.Object)["metadata"].(map[string]any)
+		if name, _ := metadata["name"].(string); name != "" {
+			s.purge(t, policysuite.PathOf(a)+"/"+name)
+		}
+	}
 	s.wait(t, key+" is refused", func() (bool, string) {
 		code, answer := s.try(t, tc, row, nil)
 		if row.ownRule != "" {
@@ -237,10 +244,8 @@ func (e *suiteExplanation) names(answer string) bool {
 // wait waits until policies and permissions are known.
 func (s *suiteSender) wait(t *testing.T, what string, holds func() (bool, string)) bool {
 	t.Helper()
-	is, answer := holds()
-	for deadline := time.Now().Add(30 * time.Second); !is && time.Now().Before(deadline); is, answer = holds() {
-		time.Sleep(50 * time.Millisecond)
-	}
+	var answer string
+	is := poll.Until(t.Context(), 30*time.Second, func() (is bool) { is, answer = holds(); return is })
 	if !is {
 		t.Errorf("not in time: %s: %.900s", what, answer)
 	}
@@ -267,7 +272,7 @@ func objectIn(t *testing.T, raw *runtime.RawExtension) map[string]any {
 	return fromJSON(t, string(raw.Raw))
 }
 
-// try sends the request of a denial, with or without the near miss.
+// try sends the request of a denial, with or without the near miss, as a dry run: what a policy refuses once it is in force could not be removed then.
 func (s *suiteSender) try(t *testing.T, tc *policysuite.Test, row *suiteRow, miss *nearmiss.NearMiss) (int, string) {
 	t.Helper()
 	attributes := *tc.Request.ResourceAttributes
@@ -284,18 +289,17 @@ func (s *suiteSender) try(t *testing.T, tc *policysuite.Test, row *suiteRow, mis
 		as.Extra[name] = values
 	}
 	path := policysuite.PathOf(&attributes)
+	const dry = "?dryRun=All"
 	switch attributes.Verb {
 	case "create":
-		if attributes.Subresource == "" {
-			defer s.purge(t, path+"/"+nameOf(object))
-		} else {
+		if attributes.Subresource != "" {
 			s.kubectl(t, `{apiVersion: v1, kind: ServiceAccount, metadata: {name: `+attributes.Name+`, namespace: `+attributes.Namespace+`}}`, "apply", "-f", "-")
 		}
-		return s.sendAs(t, as, http.MethodPost, path, jsonType, filled(t, object))
+		return s.sendAs(t, as, http.MethodPost, path+dry, jsonType, filled(t, object))
 	case "delete":
 		s.store(t, path, old)
 		defer s.purge(t, path)
-		return s.sendAs(t, as, http.MethodDelete, path, "", nil)
+		return s.sendAs(t, as, http.MethodDelete, path+dry, "", nil)
 	}
 	stored := s.store(t, path, old)
 	defer s.purge(t, path)
@@ -304,19 +308,13 @@ func (s *suiteSender) try(t *testing.T, tc *policysuite.Test, row *suiteRow, mis
 		t.Fatal(err)
 	}
 	if attributes.Verb == "patch" {
-		return s.sendAs(t, as, http.MethodPatch, path, mergeType, fromJSON(t, string(change)))
+		return s.sendAs(t, as, http.MethodPatch, path+dry, mergeType, fromJSON(t, string(change)))
 	}
 	changed, err := jsonpatch.MergePatch([]byte(stored), change)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s.sendAs(t, as, http.MethodPut, path, jsonType, fromJSON(t, string(changed)))
-}
-
-func nameOf(object map[string]any) string {
-	metadata, _ := object["metadata"].(map[string]any)
-	name, _ := metadata["name"].(string)
-	return name
+	return s.sendAs(t, as, http.MethodPut, path+dry, jsonType, fromJSON(t, string(changed)))
 }
 
 // filled returns an object with the fields that kube-apiserver requires.
@@ -348,9 +346,6 @@ func (s *suiteSender) store(t *testing.T, path string, old map[string]any) strin
 // purge deletes an object, if it is there. kube-apiserver refuses a change while a policy is not in force yet, so purge tries again.
 func (s *suiteSender) purge(t *testing.T, path string) {
 	t.Helper()
-	if strings.HasSuffix(path, "/") { // the object has no name, and is not stored
-		return
-	}
 	s.wait(t, path+" is gone", func() (bool, string) {
 		code, patched := s.sendAs(t, nil, http.MethodPatch, path, mergeType, map[string]any{"metadata": map[string]any{"finalizers": nil}})
 		if code == http.StatusNotFound {

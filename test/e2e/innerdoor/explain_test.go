@@ -21,6 +21,7 @@ import (
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
 	"github.com/proviso-authz/proviso/test/testutil/golden"
 	"github.com/proviso-authz/proviso/test/testutil/nearmiss"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
@@ -164,12 +165,12 @@ func testExplainAuditLog(t *testing.T, r *rig) {
 		return r.sendAs(t, "alice", http.MethodPost, path, jsonType, asJSON(t, object))
 	}
 	claim := fromJSON(t, claim("archive", "gold", `"team": "blue"`))
-	eventually(t, "the policy is known", func() bool {
+	poll.Holds(t, "the policy is known", func() bool {
 		code, answer := send(claim)
 		return code == 403 && strings.Contains(answer, "reason=NotMet")
 	})
 	id := ""
-	eventually(t, "the audit log has the refusal", func() bool {
+	poll.Holds(t, "the audit log has the refusal", func() bool {
 		content, err := os.ReadFile(r.AuditLog())
 		if err != nil {
 			t.Fatal(err)

@@ -22,6 +22,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
 	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
@@ -47,7 +48,7 @@ metadata: {name: secrets}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: secrets}
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: rob}]
 `)
-	eventually(t, "the Deny policy is in effect", func() bool {
+	poll.Holds(t, "the Deny policy is in effect", func() bool {
 		code, answer := r.send(t, "rob", "GET", core+"secrets", "", "")
 		return code == http.StatusForbidden && strings.Contains(answer, "policy=rob-no-secrets")
 	})
@@ -96,7 +97,7 @@ func testAudit(t *testing.T, r *rig) {
 		hook + `decision":"allow"`, hook + `decision":"deny"`, hook + `condition":"cluster.policy.proviso.dev/dana-dev-claims"`,
 		hook + `reason":"policy=dana-dev-claims reason=NotMet: dana writes claims of class dev`,
 	}
-	eventually(t, "the audit log has the decisions", func() bool {
+	poll.Holds(t, "the audit log has the decisions", func() bool {
 		log, err := os.ReadFile(r.AuditLog())
 		return err == nil && !slices.ContainsFunc(want, func(text string) bool { return !strings.Contains(string(log), text) })
 	})
@@ -105,7 +106,7 @@ func testAudit(t *testing.T, r *rig) {
 // testMetrics looks for the metrics of both doors that no other server has.
 func testMetrics(t *testing.T, r *rig) {
 	server := fmt.Sprintf("{server=%q} 1", r.KubeAPIServerURL())
-	eventually(t, "the metrics have all outcomes so far", func() bool {
+	poll.Holds(t, "the metrics have all outcomes so far", func() bool {
 		_, metrics := r.direct(t, "/metrics")
 		return !slices.ContainsFunc([]string{
 			"proviso_inner_door_known" + server, "proviso_inner_door_called" + server, `proviso_inner_door_probes_total{result="good"} `,
@@ -129,7 +130,7 @@ spec:
 `
 	r.apply(t, policy)
 	secret := labelled("Secret", "late", "blue", "")
-	eventually(t, "the policy is in effect", func() bool {
+	poll.Holds(t, "the policy is in effect", func() bool {
 		code, _ := r.send(t, "dana", "POST", core+"secrets?dryRun=All", jsonType, secret)
 		return code == http.StatusCreated
 	})
@@ -137,7 +138,7 @@ spec:
 		if _, err := r.Kubectl(t.Context(), "", "delete", "clusterauthorizationpolicy", "dana-secrets"); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "the policy is gone", func() bool {
+		poll.Holds(t, "the policy is gone", func() bool {
 			code, _ := r.send(t, "dana", "POST", core+"secrets?dryRun=All", jsonType, labelled("Secret", "late2", "blue", ""))
 			return code == http.StatusForbidden
 		})
@@ -169,7 +170,7 @@ func lateBy(t *testing.T, user *caller, through *proxy, path, object string, mea
 		results <- result{code, answer, err}
 	}()
 	_, _ = io.WriteString(rest, object[:5])
-	eventually(t, "the request is authorized", func() bool { // the front door has answered when this question has been kept
+	poll.Holds(t, "the request is authorized", func() bool { // the front door has answered when this question has been kept
 		through.mu.Lock()
 		defer through.mu.Unlock()
 		return len(through.asked) > 0
@@ -196,7 +197,7 @@ func TestInnerDoorForEverybody(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "policies and roles are in effect", func() bool {
+	poll.Holds(t, "policies and roles are in effect", func() bool {
 		first, _ := r.send(t, "dana", "POST", claims+"?dryRun=All", jsonType, claim("x", "dev", ""))
 		second, _ := r.send(t, "rob", "POST", claims+"?dryRun=All", jsonType, claim("x", "dev", ""))
 		return first == http.StatusCreated && second == http.StatusCreated
@@ -213,7 +214,7 @@ spec:
   rules: [{verbs: [create], apiGroups: [""], apiVersions: [v1], resources: [configmaps]}]
   condition: object.metadata.?labels["team"].orValue("") == "red"
 `)
-		eventually(t, "the Deny policy is in effect", func() bool { // the front door folds it
+		poll.Holds(t, "the Deny policy is in effect", func() bool { // the front door folds it
 			code, _ := r.send(t, "rob", "POST", maps+"?dryRun=All", jsonType, labelled("ConfigMap", "b", "blue", ""))
 			return code == http.StatusForbidden
 		})
@@ -225,7 +226,7 @@ spec:
 		if _, err := r.Kubectl(t.Context(), "", "delete", "clusterrolebinding", "writer"); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "RBAC allows nothing any more", func() bool {
+		poll.Holds(t, "RBAC allows nothing any more", func() bool {
 			code, _ := r.send(t, "rob", "POST", claims+"?dryRun=All", jsonType, claim("x", "dev", ""))
 			return code == http.StatusForbidden
 		})
@@ -324,7 +325,7 @@ func testOutage(t *testing.T, r *rig) {
 	if err := r.StartProviso(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "Proviso decides again", func() bool { code, _ := try("dana"); return code == http.StatusCreated })
+	poll.Holds(t, "Proviso decides again", func() bool { code, _ := try("dana"); return code == http.StatusCreated })
 }
 
 // testAnotherManifest gives kube-apiserver the files of another configuration: Proviso refuses, and says so.
@@ -349,7 +350,7 @@ func testAnotherManifest(t *testing.T, r *rig) {
 	if err := errors.Join(os.WriteFile(other, append([]byte("# changed\n"), installed...), 0o600), os.Rename(other, manifestFile)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the check sees what kube-apiserver has loaded", func() bool {
+	poll.Holds(t, "the check sees what kube-apiserver has loaded", func() bool {
 		output, err := check()
 		return err != nil && strings.Contains(output, "kube-apiserver: the hash of the manifests of ValidatingAdmissionWebhook is")
 	})
@@ -358,12 +359,12 @@ func testAnotherManifest(t *testing.T, r *rig) {
 	if err := r.WriteInnerDoor(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the other manifest is refused", func() bool {
+	poll.Holds(t, "the other manifest is refused", func() bool {
 		code, answer := try()
 		// The front door refuses it from the next canaries on.
 		return code == http.StatusForbidden && strings.Contains(answer, "was configured with another one") || refusedAtFrontDoor(code, answer)
 	})
-	eventually(t, "no write passes the front door any more", func() bool {
+	poll.Holds(t, "no write passes the front door any more", func() bool {
 		code, answer := try()
 		return code == http.StatusForbidden && strings.Contains(answer, "policy=dana-dev-claims reason=Error")
 	})
@@ -374,7 +375,7 @@ func testAnotherManifest(t *testing.T, r *rig) {
 	if err := r.WriteInnerDoor(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the manifest is back", func() bool { code, _ := try(); return code == http.StatusCreated })
+	poll.Holds(t, "the manifest is back", func() bool { code, _ := try(); return code == http.StatusCreated })
 }
 
 // refusedAtFrontDoor reports whether a refusal comes from the front door, because the kube-apiserver is not known to call the inner
@@ -394,7 +395,7 @@ func testEmptiedManifest(t *testing.T, r *rig) {
 	if err := errors.Join(os.WriteFile(empty, nil, 0o600), os.Rename(empty, manifestFile)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "no write passes on conditions", func() bool { return refusedAtFrontDoor(try("prod")) })
+	poll.Holds(t, "no write passes on conditions", func() bool { return refusedAtFrontDoor(try("prod")) })
 	for range 20 {
 		if code, answer := try("dev"); !refusedAtFrontDoor(code, answer) {
 			t.Errorf("got %d %.300s, want a refusal by the front door", code, answer)
@@ -406,14 +407,14 @@ func testEmptiedManifest(t *testing.T, r *rig) {
 	if code, state := r.direct(t, "/readyz/inner-door"); code != http.StatusOK || !strings.Contains(state, r.KubeAPIServerURL()+": not known: ") {
 		t.Errorf("the state of the kube-apiservers is %d %s", code, state)
 	}
-	eventually(t, "the status names the kube-apiserver", func() bool {
+	poll.Holds(t, "the status names the kube-apiserver", func() bool {
 		status := r.enforcementOf(t, "dana-dev-claims")
 		return strings.HasPrefix(status, "InnerDoor=InnerDoorUnknown InnerDoorUnknown: ") && strings.Contains(status, r.KubeAPIServerURL())
 	})
 	if err := r.WriteInnerDoor(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "writes pass again", func() bool { code, _ := try("dev"); return code == http.StatusCreated })
+	poll.Holds(t, "writes pass again", func() bool { code, _ := try("dev"); return code == http.StatusCreated })
 	if code, answer := try("prod"); code != http.StatusForbidden || !strings.Contains(answer, notMet) {
 		t.Errorf("got %d %.300s, want a refusal by the inner door", code, answer)
 	}
@@ -438,9 +439,9 @@ func testCachedAnswers(t *testing.T, r *rig) {
 	}
 	const off, on = "cacheAuthorizedRequests: false", "cacheAuthorizedRequests: true\n    authorizedTTL: 1s"
 	replace(off, on)
-	eventually(t, "no write passes on conditions", func() bool { return refusedAtFrontDoor(try()) })
+	poll.Holds(t, "no write passes on conditions", func() bool { return refusedAtFrontDoor(try()) })
 	replace(on, off)
-	eventually(t, "writes pass again", func() bool { code, _ := try(); return code == http.StatusCreated })
+	poll.Holds(t, "writes pass again", func() bool { code, _ := try(); return code == http.StatusCreated })
 }
 
 // testCanary: nobody can become the canary, and the user of that name without a nonce may do nothing.
@@ -473,7 +474,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: rob}]
 		}
 		return answer.Code, answer.Body
 	}
-	eventually(t, "rob may impersonate", func() bool {
+	poll.Holds(t, "rob may impersonate", func() bool {
 		code, answer := become("nina", nil)
 		return code == http.StatusForbidden && strings.Contains(answer, `nina\" cannot create`)
 	})

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 const fieldsConfiguration = `resources:
@@ -167,7 +168,7 @@ func TestFields(t *testing.T) {
 			`update.inner-door.proviso.static.k8s.io/include":"allowed"`, `update.inner-door.proviso.static.k8s.io/include":"refused"`,
 			`update.inner-door.proviso.static.k8s.io/include-fields":"[\"metadata.labels.team\"]"`, `create.inner-door.proviso.static.k8s.io/exclude":"refused"`,
 		}
-		eventually(t, "the audit log has the fields", func() bool {
+		poll.Holds(t, "the audit log has the fields", func() bool {
 			log, err := os.ReadFile(r.AuditLog())
 			return err == nil && !slices.ContainsFunc(want, func(text string) bool { return !strings.Contains(string(log), text) })
 		})

@@ -20,6 +20,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
@@ -87,11 +88,7 @@ func prepareRig(t *testing.T, settings string, changes ...func(*cluster.Config))
 	}
 	r := &rig{Cluster: c, proxy: newProxy(t, c, c.Servers[0])}
 	c.InnerDoor.URL = r.proxy.url
-	t.Cleanup(func() {
-		if err := c.Down(); err != nil {
-			t.Error(err)
-		}
-	})
+	c.StopAfter(t)
 	return r
 }
 
@@ -153,17 +150,6 @@ func (r *rig) send(t *testing.T, user, method, path, contentType, body string) (
 func (r *rig) direct(t *testing.T, path string) (int, string) {
 	t.Helper()
 	return r.sender.At(r.ProvisoURL()).Send(t, nil, http.MethodGet, path, "", "")
-}
-
-// eventually is requests.Eventually for a condition without a problem to show.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	requests.Eventually(t, what, func() string {
-		if holds() {
-			return ""
-		}
-		return "it is not so"
-	})
 }
 
 // policies are the policies for dana, who has no rights by RBAC but to read services. rob has rights by RBAC alone, and nina has none.
@@ -325,7 +311,7 @@ func TestInnerDoor(t *testing.T) {
 	r.apply(t, strings.Replace(deployment, `"name": "d"`, `"name": "d", "namespace": "`+demo+`"`, 1))
 	rows, runner := table(t, "requests.yaml").Rows, r.runner()
 	runner.Run(t, rows["before"])
-	eventually(t, "widgets are served", func() bool { code, _ := r.send(t, "admin", "GET", widgetsV2, "", ""); return code == 200 })
+	poll.Holds(t, "widgets are served", func() bool { code, _ := r.send(t, "admin", "GET", widgetsV2, "", ""); return code == 200 })
 	for _, row := range rows["wait"] {
 		runner.Await(t, row)
 	}
@@ -349,7 +335,7 @@ func TestInnerDoor(t *testing.T) {
 	t.Run("an emptied manifest", func(t *testing.T) { testEmptiedManifest(t, r) })
 	t.Run("cached answers", func(t *testing.T) { testCachedAnswers(t, r) })
 	t.Run("the canary's own rights", func(t *testing.T) { testCanary(t, r) })
-	eventually(t, "the status says again that the policy is enforced", func() bool {
+	poll.Holds(t, "the status says again that the policy is enforced", func() bool {
 		return strings.HasPrefix(r.enforcementOf(t, "dana-dev-claims"), "InnerDoor=Enforced Enforced: ")
 	})
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 const (
@@ -282,9 +283,12 @@ func TestLagging(t *testing.T) {
 	c.change(t, func() {})
 	clients := []*caller{p.user(0, "dana"), p.user(1, "dana")}
 	for i := range clients {
-		eventually(t, "writes pass on conditions", func() bool {
-			code, _, err := clients[i].send(t.Context(), "POST", maps+"?dryRun=All", jsonType, strings.NewReader(generated("x", 1)))
-			return err == nil && code == http.StatusCreated
+		poll.Eventually(t, "writes pass on conditions", func() string {
+			code, answer, err := clients[i].send(t.Context(), "POST", maps+"?dryRun=All", jsonType, strings.NewReader(generated("x", 1)))
+			if err == nil && code == http.StatusCreated {
+				return ""
+			}
+			return fmt.Sprintf("server %d: %d %v %s", i, code, err, answer)
 		})
 	}
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
@@ -162,7 +163,7 @@ func (r *rig) hold(t *testing.T, user string, n int) *held {
 		})
 		go func() { _, _ = io.WriteString(rest, text[:5]) }()
 	}
-	eventually(t, "the requests of "+user+" are authorized", func() bool { return r.questions(user, creates)-before == n })
+	poll.Holds(t, "the requests of "+user+" are authorized", func() bool { return r.questions(user, creates)-before == n })
 	time.Sleep(time.Second) // kube-apiserver has its answers
 	return h
 }
@@ -203,7 +204,7 @@ func (r *rig) prepareLate(t *testing.T) {
 	t.Helper()
 	r.apply(t, latePolicies)
 	for _, user := range []string{"lena", "lara", "lotte", "last", "rita"} {
-		eventually(t, user+" may create secrets", func() bool { return r.dryRunLate(t, user) == http.StatusCreated })
+		poll.Holds(t, user+" may create secrets", func() bool { return r.dryRunLate(t, user) == http.StatusCreated })
 	}
 }
 
@@ -220,7 +221,7 @@ func (r *rig) forget(t *testing.T, args []string, users ...string) {
 		t.Fatal(err)
 	}
 	for _, user := range users {
-		eventually(t, user+" is refused", func() bool { return r.dryRunLate(t, user) == http.StatusForbidden })
+		poll.Holds(t, user+" is refused", func() bool { return r.dryRunLate(t, user) == http.StatusForbidden })
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"slices"
@@ -68,14 +67,8 @@ func newProxy(t *testing.T, c *cluster.Cluster, of *cluster.KubeAPIServer) *prox
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &proxy{url: "https://" + listener.Addr().String(), target: c.FrontDoorURL(), client: clientWith(t, c, doorCert, doorKey)}
-	server := &http.Server{Handler: p, ReadHeaderTimeout: time.Minute, TLSConfig: &tls.Config{ClientAuth: tls.RequireAnyClientCert, MinVersion: tls.VersionTLS12}}
-	go func() { _ = server.ServeTLS(listener, certFile, keyFile) }()
-	t.Cleanup(func() { _ = server.Close() })
+	p := &proxy{target: c.FrontDoorURL(), client: clientWith(t, c, doorCert, doorKey)}
+	p.url = serve(t, certFile, keyFile, tls.RequireAnyClientCert, p)
 	return p
 }
 

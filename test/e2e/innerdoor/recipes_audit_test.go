@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
@@ -72,7 +73,7 @@ func testRecipesInAudit(t *testing.T, r *rig) {
 			}
 		}
 	}
-	eventually(t, "Proviso knows that kube-apiserver calls it for reviews", func() bool {
+	poll.Holds(t, "Proviso knows that kube-apiserver calls it for reviews", func() bool {
 		_, groups := r.direct(t, "/readyz/review-groups")
 		return strings.Contains(groups, "authorization.k8s.io/v1alpha1: proviso: ")
 	})
@@ -98,7 +99,7 @@ func testRecipesInAudit(t *testing.T, r *rig) {
 	for name, counts := range recipeCounts {
 		want[name] = auditCounts{ObservedGeneration: 1, Decided: 2 * counts.Decided, Undetermined: 2 * counts.Undetermined}
 	}
-	requests.Eventually(t, "the policies in Audit count (-want +got)", func() string {
+	poll.Eventually(t, "the policies in Audit count (-want +got)", func() string {
 		got = a.counts(t)
 		return cmp.Diff(want, got)
 	})
@@ -161,13 +162,13 @@ func (a *recipesInAudit) grant(t *testing.T, all bool) {
 		want = http.StatusOK
 	}
 	for _, recipe := range a.recipes {
-		eventually(t, "RBAC knows", func() bool {
+		poll.Holds(t, "RBAC knows", func() bool {
 			code, _ := a.sender.Send(t, recipe.as, http.MethodGet, "/api/v1/namespaces/kube-public", "", "")
 			return code == want
 		})
 		// Proviso reuses answers of kube-apiserver for some seconds. No policy of the recipes is there yet that would count this.
 		if all && recipe.EnforcedBy == byProviso {
-			eventually(t, "Proviso knows", func() bool {
+			poll.Holds(t, "Proviso knows", func() bool {
 				code, _ := a.dryRun(t, recipe.rows["steps"][0])
 				return code == http.StatusCreated
 			})
@@ -233,7 +234,7 @@ func (a *recipesInAudit) testOneEdit(t *testing.T) {
 	if problem := runner.Try(t, steps[1]); problem != "" {
 		t.Error(problem)
 	}
-	eventually(t, "the counts are gone", func() bool { return a.counts(t)["alice-dev-volumes"] == auditCounts{} })
+	poll.Holds(t, "the counts are gone", func() bool { return a.counts(t)["alice-dev-volumes"] == auditCounts{} })
 }
 
 // storageClass is the recipe whose policies the tests of one edit change.
@@ -267,11 +268,11 @@ spec:
 	if code, answer := a.sendAs(t, "alice", http.MethodPost, "/api/v1/namespaces/demo/persistentvolumeclaims?dryRun=All", jsonType, fmt.Sprintf(claim, "other")); code != http.StatusCreated {
 		t.Errorf("got %d %s", code, answer)
 	}
-	eventually(t, "the audit log has what would have been denied, once", func() bool {
+	poll.Holds(t, "the audit log has what would have been denied, once", func() bool {
 		log, err := os.ReadFile(a.AuditLog())
 		return err == nil && strings.Count(string(log), `create.inner-door.proviso.static.k8s.io/would-deny":"cluster.policy.proviso.dev/audited-claims"`) == 1
 	})
-	eventually(t, "the policy has counted", func() bool {
+	poll.Holds(t, "the policy has counted", func() bool {
 		out, err := a.Kubectl(t.Context(), "", "get", "clusterauthorizationpolicy", "audited-claims", "-o", "jsonpath={.status.audit.decided}/{.status.conditions[?(@.type=='Effective')].reason}")
 		return err == nil && out == "1/Audit"
 	})

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
@@ -40,7 +41,7 @@ func (a *recipeSender) testByBarrier(t *testing.T, recipe *recipe) {
 	if before := recipe.rows["before-barriers"]; before != nil {
 		runner.Run(t, before)
 	}
-	eventually(t, "the status says that a barrier enforces the policy", func() bool {
+	poll.Holds(t, "the status says that a barrier enforces the policy", func() bool {
 		out, err := a.Kubectl(t.Context(), "", "get", "-f", policy, "-o", "jsonpath={range .items[*].status.enforcement[*]}{.at}={.result} {end}")
 		return err == nil && strings.Contains(out, "Barrier=Enforced ") && !strings.Contains(out, "DeniesUnconditionally")
 	})
@@ -97,11 +98,7 @@ func newManagedRig(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := c.Down(); err != nil {
-			t.Error(err)
-		}
-	})
+	c.StopAfter(t)
 	if err := c.Up(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package innerdoor_test
 
 import (
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -22,6 +23,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
@@ -133,7 +135,7 @@ func TestOwnRows(t *testing.T) {
 	}
 	rows, runner := table(t, "own.yaml").Rows, r.runner()
 	runner.Run(t, rows["before"])
-	eventually(t, "writes pass on conditions", func() bool { return r.dryRun(t, "owen", "blue") == http.StatusCreated })
+	poll.Holds(t, "writes pass on conditions", func() bool { return r.dryRun(t, "owen", "blue") == http.StatusCreated })
 
 	t.Run("rows", func(t *testing.T) { runner.Run(t, rows["own"]) })
 	t.Run("names of users", func(t *testing.T) { testNamesOfUsers(t, r) })
@@ -179,7 +181,7 @@ spec:
 	post := func(user, team string) (int, string) {
 		return r.send(t, user, "POST", ownMaps+"?dryRun=All", jsonType, ownMap("odd", team))
 	}
-	eventually(t, "the policy is known", func() bool { code, _ := post(odd, "blue"); return code == http.StatusCreated })
+	poll.Holds(t, "the policy is known", func() bool { code, _ := post(odd, "blue"); return code == http.StatusCreated })
 	if code, answer := post(odd, "red"); code != http.StatusForbidden || !strings.Contains(answer, "policy=odd reason=NotMet") {
 		t.Errorf("got %d %s, want a refusal by the condition", code, answer)
 	}
@@ -227,7 +229,7 @@ func testCanaryRefused(t *testing.T, r *rig) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	url := serve(t, certFile, keyFile, http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+	url := serve(t, certFile, keyFile, tls.NoClientCert, http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		review := &admissionv1.AdmissionReview{}
 		if err := json.NewDecoder(request.Body).Decode(review); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
@@ -252,7 +254,7 @@ webhooks:
 	post := func() (int, string) {
 		return r.sendAs(t, "owen", "POST", ownMaps+"?dryRun=All", jsonType, ownMap("dry", "blue"))
 	}
-	eventually(t, "no write passes on conditions", func() bool {
+	poll.Holds(t, "no write passes on conditions", func() bool {
 		code, answer := post()
 		return code == http.StatusForbidden && strings.Contains(answer, "this kube-apiserver is not known to call the inner door")
 	})
@@ -265,7 +267,7 @@ webhooks:
 	if _, err := r.Kubectl(t.Context(), "", "delete", "mutatingwebhookconfiguration", "refuses"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "writes pass again", func() bool { code, _ := post(); return code == http.StatusCreated })
+	poll.Holds(t, "writes pass again", func() bool { code, _ := post(); return code == http.StatusCreated })
 }
 
 // testTakenOver deletes the CustomResourceDefinition of widgets, and has another server serve their group.
@@ -275,7 +277,7 @@ func testTakenOver(t *testing.T, r *rig) {
 		return r.sendAs(t, "owen", "POST", path+"?dryRun=All", jsonType, fmt.Sprintf(`{"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w", "labels": {"team": %q}}, "spec": {"size": 2.5}}`, team))
 	}
 	r.proxy.take("owen")
-	eventually(t, "widgets can be created", func() bool { code, _ := post("blue"); return code == http.StatusCreated })
+	poll.Holds(t, "widgets can be created", func() bool { code, _ := post("blue"); return code == http.StatusCreated })
 	if code, answer := post("red"); code != http.StatusForbidden || len(r.proxy.take("owen")) < 2 {
 		t.Errorf("got %d %s, want a refusal by the inner door", code, answer)
 	}
@@ -288,7 +290,7 @@ kind: APIService
 metadata: {name: v1.example.com}
 spec: {group: example.com, version: v1, groupPriorityMinimum: 1000, versionPriority: 9, insecureSkipTLSVerify: true, service: {name: %s, namespace: %s, port: 443}}
 `, cluster.Service, cluster.Namespace))
-	eventually(t, "no write to widgets passes on conditions", func() bool {
+	poll.Holds(t, "no write to widgets passes on conditions", func() bool {
 		code, answer := post("blue")
 		if code < 300 {
 			t.Errorf("got %d %s from a server that does not call the inner door", code, answer)
@@ -314,7 +316,7 @@ func (r *rig) reconfigure(t *testing.T, configuration string, change func()) {
 	if err := r.StartProviso(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "writes pass on conditions with the new configuration", func() bool { return r.dryRun(t, "owen", "blue") == http.StatusCreated })
+	poll.Holds(t, "writes pass on conditions with the new configuration", func() bool { return r.dryRun(t, "owen", "blue") == http.StatusCreated })
 	r.proxy.reset()
 }
 
@@ -350,7 +352,7 @@ excludedIdentities:
 	marked := func() int {
 		return r.questions("owen", func(a *authorizationv1.ResourceAttributes) bool { return a.Version == "*" && a.LabelSelector != nil })
 	}
-	eventually(t, "the front door is asked about marked checks", func() bool { return r.dryRun(t, "owen", "blue") == http.StatusCreated && marked() > 0 })
+	poll.Holds(t, "the front door is asked about marked checks", func() bool { return r.dryRun(t, "owen", "blue") == http.StatusCreated && marked() > 0 })
 	r.proxy.reset()
 	r.runner().Run(t, rows["older"])
 }

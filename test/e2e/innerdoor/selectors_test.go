@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 // selectorPolicies let lisa read what belongs to team blue, and write it.
@@ -53,7 +55,7 @@ func testSelectors(t *testing.T, r *rig) {
 	kubectl := func(args ...string) (string, error) {
 		return r.Kubectl(t.Context(), "", append([]string{"--as", "lisa", "--namespace", demo}, args...)...)
 	}
-	eventually(t, "the policies are in effect", func() bool {
+	poll.Holds(t, "the policies are in effect", func() bool {
 		_, err := kubectl("get", "configmaps", "--selector", "team=blue")
 		_, pods := kubectl("get", "pods", "--field-selector", "spec.nodeName=node-1")
 		return err == nil && pods == nil

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 // pair is a control plane with two kube-apiservers. Proviso probes the second one through a wire.
@@ -54,9 +55,9 @@ func (p *pair) try(t *testing.T, server int, user, class string) (int, string) {
 // passes waits until a write of dana passes at a kube-apiserver, and expects another one to be refused by the inner door.
 func (p *pair) passes(t *testing.T, server int) {
 	t.Helper()
-	eventually(t, "writes pass on conditions", func() bool { code, _ := p.try(t, server, "dana", "dev"); return code == http.StatusCreated })
+	poll.Holds(t, "writes pass on conditions", func() bool { code, _ := p.try(t, server, "dana", "dev"); return code == http.StatusCreated })
 	// The canaries of another replica may be late, so that the front door refuses once more.
-	eventually(t, "the inner door refuses", func() bool {
+	poll.Holds(t, "the inner door refuses", func() bool {
 		code, answer := p.try(t, server, "dana", "prod")
 		if code != http.StatusForbidden {
 			t.Errorf("got %d %.300s, want a refusal", code, answer)
@@ -68,7 +69,7 @@ func (p *pair) passes(t *testing.T, server int) {
 // stops waits until the front door refuses writes of dana at a kube-apiserver, and expects it to go on, and users of RBAC to be allowed.
 func (p *pair) stops(t *testing.T, server int) {
 	t.Helper()
-	eventually(t, "no write passes on conditions", func() bool { return refusedAtFrontDoor(p.try(t, server, "dana", "prod")) })
+	poll.Holds(t, "no write passes on conditions", func() bool { return refusedAtFrontDoor(p.try(t, server, "dana", "prod")) })
 	p.remainsStopped(t, server)
 }
 
@@ -94,7 +95,7 @@ func (p *pair) says(t *testing.T, reason string) {
 			t.Logf("the states are %s", state)
 		}
 	}()
-	eventually(t, "the state of the second kube-apiserver is: "+reason, func() bool {
+	poll.Holds(t, "the state of the second kube-apiserver is: "+reason, func() bool {
 		_, state = p.direct(t, "/readyz/inner-door")
 		_, second, _ := strings.Cut(state, p.wire.address+": not known: ")
 		return strings.Contains(second, reason)
@@ -320,7 +321,7 @@ func testOrders(t *testing.T, p *pair) {
 	}
 	killServers()
 	startServers() // without Proviso
-	eventually(t, "RBAC allows writes without Proviso", func() bool { code, _ := p.try(t, 0, "rob", "prod"); return code == http.StatusCreated })
+	poll.Holds(t, "RBAC allows writes without Proviso", func() bool { code, _ := p.try(t, 0, "rob", "prod"); return code == http.StatusCreated })
 	if code, answer := p.try(t, 0, "dana", "dev"); code < 400 {
 		t.Errorf("Proviso is down: got %d %.300s, want a refusal", code, answer)
 	}
@@ -336,7 +337,7 @@ func testOrders(t *testing.T, p *pair) {
 	killServers()
 	started := make(chan error, 1)
 	go func() { started <- p.StartProviso(t.Context()) }()
-	eventually(t, "Proviso listens", func() bool {
+	poll.Holds(t, "Proviso listens", func() bool {
 		connection, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.ProvisoURL(), "https://"))
 		if err == nil {
 			_ = connection.Close()

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 // warnedPolicies are policies about listed resources that do not do all that they say.
@@ -71,7 +73,7 @@ func testStatus(t *testing.T, r *rig) {
 		"dana-tokens": "InnerDoor=Enforced Enforced: ", "dana-reads": "FrontDoor=Enforced Enforced: ",
 	} {
 		got := ""
-		eventually(t, policy+" is "+want, func() bool { got = r.enforcementOf(t, policy); return strings.HasPrefix(got, want) })
+		poll.Holds(t, policy+" is "+want, func() bool { got = r.enforcementOf(t, policy); return strings.HasPrefix(got, want) })
 	}
 	output, err := r.Kubectl(t.Context(), warnedPolicies, "apply", "-f", "-")
 	if err != nil {
@@ -85,7 +87,7 @@ func testStatus(t *testing.T, r *rig) {
 		if !strings.Contains(output, "Warning: spec."+want[0]) {
 			t.Errorf("%s: the write has no warning with %q:\n%s", policy, want[0], output)
 		}
-		eventually(t, policy+" is "+want[1], func() bool { return strings.HasPrefix(r.enforcementOf(t, policy), want[1]+want[0]) })
+		poll.Holds(t, policy+" is "+want[1], func() bool { return strings.HasPrefix(r.enforcementOf(t, policy), want[1]+want[0]) })
 	}
 	for review, want := range map[[2]string]string{
 		{"dana", "persistentvolumeclaims"}: "", {"nina", "pods"}: "does not enforce conditions on create pods", {"nina", "secrets"}: "one of them could deny",

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package innerdoor_test
 
 import (
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -24,15 +25,20 @@ import (
 	"github.com/proviso-authz/proviso/test/testutil/pki"
 )
 
-// serve serves a handler on this machine until the test ends, and returns its URL.
-func serve(t *testing.T, certFile, keyFile string, handler http.Handler) string {
+// serve serves a handler on this machine until the test ends, and returns its URL. Clients need a certificate that fits auth. serve has read the
+// files when it returns.
+func serve(t *testing.T, certFile, keyFile string, auth tls.ClientAuthType, handler http.Handler) string {
 	t.Helper()
+	certificate, err := tls.LoadX509KeyPair(certFile, keyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
-	go func() { _ = server.ServeTLS(listener, certFile, keyFile) }()
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute, TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, ClientAuth: auth, MinVersion: tls.VersionTLS12}}
+	go func() { _ = server.ServeTLS(listener, "", "") }()
 	t.Cleanup(func() { _ = server.Close() })
 	return "https://" + listener.Addr().String()
 }
@@ -50,7 +56,7 @@ func newConversion(t *testing.T, c *cluster.Cluster) *conversion {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &conversion{url: serve(t, certFile, keyFile, http.HandlerFunc(convert)), ca: base64.StdEncoding.EncodeToString(ca)}
+	return &conversion{url: serve(t, certFile, keyFile, tls.NoClientCert, http.HandlerFunc(convert)), ca: base64.StdEncoding.EncodeToString(ca)}
 }
 
 func (c *conversion) fill(manifest string) string {
@@ -109,7 +115,7 @@ func newOtherAuthorizer(t *testing.T) *otherAuthorizer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	url := serve(t, files.Cert, files.Key, http.HandlerFunc(authorize))
+	url := serve(t, files.Cert, files.Key, tls.NoClientCert, http.HandlerFunc(authorize))
 	kubeconfig := filepath.Join(dir, "kubeconfig")
 	content := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "clusters": [{"name": "c", "cluster": {"server": %q, "certificate-authority": %q}}],
   "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}], "users": [{"name": "u", "user": {}}], "current-context": "c"}`, url, ca.Files().Cert)

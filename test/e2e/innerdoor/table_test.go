@@ -27,6 +27,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
@@ -133,7 +134,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: table}]
 		}
 	}
 	for _, path := range []string{"/apis/example.com/v1/widgets", "/apis/example.com/v2/gadgets"} {
-		eventually(t, path+" is served", func() bool { code, _ := r.send(t, cluster.Admin, "GET", path, "", ""); return code == http.StatusOK })
+		poll.Holds(t, path+" is served", func() bool { code, _ := r.send(t, cluster.Admin, "GET", path, "", ""); return code == http.StatusOK })
 	}
 }
 
@@ -141,7 +142,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: table}]
 // inner door was called.
 func testTableByPolicies(t *testing.T, r *rig, rows map[string][]*requests.Row) (calls int) {
 	p := newPass(t, r, "ada", rows["before"], nil)
-	eventually(t, "writes pass on conditions", func() bool {
+	poll.Holds(t, "writes pass on conditions", func() bool {
 		const gadget = `{"apiVersion": "example.com/v2", "kind": "Gadget", "metadata": {"name": "z", "labels": {"team": "blue"}}, "spec": {"size": 2.5}}`
 		code, _ := r.send(t, "ada", "POST", "/apis/example.com/v2/namespaces/table-ada/gadgets?dryRun=All", jsonType, gadget)
 		return code == http.StatusCreated
@@ -227,7 +228,7 @@ func grantEach(t *testing.T, r *rig, p *requests.Runner, rows []*requests.Row, u
 	last := rows[len(rows)-1]
 	c := p.Checks(t, last)[0]
 	review := fmt.Sprintf(`{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": {"user": %q, "resourceAttributes": {"verb": %q, "group": %q, "resource": %q}}}`, user(last), c.Verb, c.Group, c.Resource)
-	eventually(t, "the last role is known", func() bool {
+	poll.Holds(t, "the last role is known", func() bool {
 		_, answer := r.send(t, cluster.Admin, "POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", jsonType, review)
 		return strings.Contains(answer, `"allowed":true`)
 	})

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 // workRBAC lets rob write ConfigMaps and ControllerRevisions in the namespace of the author, who burns the processors of kube-apiserver.
@@ -140,7 +141,7 @@ func TestWorkOfBarriers(t *testing.T) {
 		t.Logf("%s: %d of %d policies were written", b.name, n, tried)
 		written += n
 	}
-	eventually(t, "all barriers are enforced", func() bool {
+	poll.Holds(t, "all barriers are enforced", func() bool {
 		out, err := r.Kubectl(t.Context(), "", "get", "authorizationpolicies", "-n", "burn", "-o", `jsonpath={range .items[*]}{.status.conditions[?(@.type=="Effective")].status}{"\n"}{end}`)
 		return err == nil && strings.Count(out, "True") == written
 	})
@@ -166,7 +167,7 @@ func (r *rig) writeBurning(t *testing.T, name, condition string) (written int) {
 // passesSoon waits until dana's writes pass on conditions.
 func (r *rig) passesSoon(t *testing.T) {
 	t.Helper()
-	eventually(t, "writes pass on conditions", func() bool {
+	poll.Holds(t, "writes pass on conditions", func() bool {
 		code, _ := r.send(t, "dana", "POST", claims+dryRun, jsonType, claim("n", "dev", ""))
 		return code == http.StatusCreated
 	})

@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package kubectl_test
 
 import (
-	"context"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -16,9 +15,9 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/proviso-authz/proviso/test/testutil/golden"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 // convertManifest has the roles of the test, and convertBindings their bindings.
@@ -83,12 +82,8 @@ func TestKubectlConvert(t *testing.T) {
 func awaitAnswers(t *testing.T, wanted func(map[string]bool) bool) {
 	t.Helper()
 	var last map[string]bool
-	err := wait.PollUntilContextTimeout(t.Context(), time.Second, 40*time.Second, true, func(context.Context) (bool, error) {
-		last = convertAnswers(t)
-		return wanted(last), nil
-	})
-	if err != nil {
-		t.Fatalf("%v: %v", err, last)
+	if !poll.Until(t.Context(), 40*time.Second, func() bool { last = convertAnswers(t); return wanted(last) }) {
+		t.Fatalf("got %v", last)
 	}
 }
 

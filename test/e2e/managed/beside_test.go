@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
@@ -79,7 +80,7 @@ func (b *beside) create(t *testing.T, labels string) (int, string) {
 // refuses waits until a ConfigMap with a label is refused by a policy.
 func (b *beside) refuses(t *testing.T, label, by string) {
 	t.Helper()
-	eventually(t, "the label "+label+" is refused", func() string {
+	poll.Eventually(t, "the label "+label+" is refused", func() string {
 		if code, answer := b.create(t, `"`+label+`": "x"`); code < http.StatusBadRequest || !strings.Contains(answer, by) {
 			return answer
 		}
@@ -90,7 +91,7 @@ func (b *beside) refuses(t *testing.T, label, by string) {
 // passes waits until a ConfigMap with a label passes.
 func (b *beside) passes(t *testing.T, label string) {
 	t.Helper()
-	eventually(t, "the label "+label+" passes", func() string {
+	poll.Eventually(t, "the label "+label+" passes", func() string {
 		if code, answer := b.create(t, `"`+label+`": "x"`); code != http.StatusCreated {
 			return answer
 		}
@@ -204,7 +205,7 @@ func (b *beside) testBackup(t *testing.T) {
 	const uid = "jsonpath={.metadata.uid}"
 	takenOver := func() {
 		want := b.kubectl(t, "", "get", "clusterauthorizationpolicy", "kept", "-o", uid)
-		eventually(t, "the barrier is one of the policy", func() string {
+		poll.Eventually(t, "the barrier is one of the policy", func() string {
 			got, err := b.Kubectl(t.Context(), "", "get", "validatingadmissionpolicy", "kept.cluster.policy.proviso.dev", "-o", `jsonpath={.metadata.annotations.policy\.proviso\.dev/policy-uid}`)
 			if err != nil || got != want {
 				return got

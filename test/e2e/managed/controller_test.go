@@ -6,12 +6,10 @@ SPDX-License-Identifier: Apache-2.0
 package managed_test
 
 import (
-	"context"
 	"strings"
 	"testing"
-	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 // infra denies the network of the host outside the namespace infra, also to users whom RBAC allows the write. A ConfigMap stands for
@@ -48,19 +46,6 @@ metadata: {name: pod, namespace: default}
 data: {network: host}
 `
 
-// eventually polls until holds returns "" or a minute has passed, and fails the test with the last problem.
-func eventually(t *testing.T, what string, holds func() (problem string)) time.Duration {
-	t.Helper()
-	problem, started := "", time.Now()
-	if err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		problem = holds()
-		return problem == "", nil
-	}); err != nil {
-		t.Fatalf("%s: %v: %s", what, err, problem)
-	}
-	return time.Since(started)
-}
-
 // tries reports whether carol may create the ConfigMap that the policy denies, as a dry run, and what she reads.
 func (r *rig) tries(t *testing.T) (isAllowed bool, output string) {
 	t.Helper()
@@ -73,14 +58,14 @@ func TestController(t *testing.T) {
 	t.Parallel()
 	onEachKubernetes(t, func(t *testing.T, r *rig) {
 		r.kubectl(t, writer, "apply", "-f", "-")
-		eventually(t, "RBAC allows carol", func() string {
+		poll.Eventually(t, "RBAC allows carol", func() string {
 			if isAllowed, output := r.tries(t); !isAllowed {
 				return output
 			}
 			return ""
 		})
 		r.kubectl(t, infra, "apply", "-f", "-")
-		took := eventually(t, "the barrier denies", func() string {
+		took := poll.Eventually(t, "the barrier denies", func() string {
 			isAllowed, output := r.tries(t)
 			if isAllowed || !strings.Contains(output, "the network of the host is for infra") {
 				return output
@@ -95,7 +80,7 @@ func TestController(t *testing.T) {
 		events := func() string {
 			return r.kubectl(t, "", "get", "events", "-n=default", "-o=jsonpath={range .items[*]}{.involvedObject.name} {.reason}\n{end}")
 		}
-		eventually(t, "an event tells", func() string {
+		poll.Eventually(t, "an event tells", func() string {
 			if got := events(); !strings.Contains(got, "host-network BarrierWritten") {
 				return got
 			}
@@ -103,7 +88,7 @@ func TestController(t *testing.T) {
 		})
 		name := "validatingadmissionpolicy/host-network.cluster.policy.proviso.dev"
 		r.kubectl(t, "", "patch", name, "--type=merge", `-p={"spec":{"validations":[{"expression":"true"}]}}`)
-		took = eventually(t, "a change is undone", func() string {
+		took = poll.Eventually(t, "a change is undone", func() string {
 			got := r.kubectl(t, "", "get", name, "-o=jsonpath={.spec.validations[0].expression}")
 			if got == "true" {
 				return got
@@ -111,7 +96,7 @@ func TestController(t *testing.T) {
 			return ""
 		})
 		t.Logf("a change of others is undone after %s", took)
-		eventually(t, "an event tells", func() string {
+		poll.Eventually(t, "an event tells", func() string {
 			if got := events(); !strings.Contains(got, "host-network BarrierRestored") {
 				return got
 			}
@@ -121,7 +106,7 @@ func TestController(t *testing.T) {
 		if got, err := r.Kubectl(t.Context(), "", "get", name); err == nil {
 			t.Errorf("the policy is gone before its barrier: %s", got)
 		}
-		took = eventually(t, "a deleted policy denies nothing", func() string {
+		took = poll.Eventually(t, "a deleted policy denies nothing", func() string {
 			if isAllowed, output := r.tries(t); !isAllowed {
 				return output
 			}

@@ -14,6 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 // kept denies everybody to delete a ConfigMap that has the label keep.
@@ -64,20 +66,20 @@ func testControlPlane(t *testing.T, r *rig, client kubernetes.Interface, policie
 		}
 		return ""
 	}
-	eventually(t, "the garbage collector deletes what the owner had", func() string {
+	poll.Eventually(t, "the garbage collector deletes what the owner had", func() string {
 		_, err := maps.Get(t.Context(), "owned", metav1.GetOptions{})
 		return isGone(err)
 	})
 	if err := client.CoreV1().Namespaces().Delete(t.Context(), "controlled", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the namespace is deleted with its content", func() string {
+	poll.Eventually(t, "the namespace is deleted with its content", func() string {
 		_, err := client.CoreV1().Namespaces().Get(t.Context(), "controlled", metav1.GetOptions{})
 		return isGone(err)
 	})
 	// kube-controller-manager checks the types of admission policies and writes what it found, which Proviso must not take for tampering.
 	for i, before := range policies {
-		eventually(t, "the status of "+before.Name+" is written", func() string {
+		poll.Eventually(t, "the status of "+before.Name+" is written", func() string {
 			policy, err := client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(t.Context(), before.Name, metav1.GetOptions{})
 			switch {
 			case err != nil:

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
@@ -95,7 +96,7 @@ func testIndirectWrites(t *testing.T, r *rig, table *requests.Table) {
 	r.kubectl(t, "", "wait", "--for=condition=Established", "crd/engines.example.com")
 	erin, frank := mappingRunners(t, r, table)
 	for _, row := range table.Rows["before-indirect"] { // the custom resource may not be served yet
-		eventually(t, row.String(), func() string { return erin.Try(t, row) })
+		poll.Eventually(t, row.String(), func() string { return erin.Try(t, row) })
 	}
 	r.kubectl(t, indirectMappings, "apply", "-f", "-")
 	r.kubectl(t, "", "wait", "--for=condition=Effective", "--timeout=1m", "fieldpermissionmapping/engines", "fieldpermissionmapping/fuels", "fieldpermissionmapping/pods")

@@ -15,7 +15,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,6 +33,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
 	"github.com/proviso-authz/proviso/test/testutil/barrierlaw"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
@@ -207,15 +207,13 @@ func (l *serverLaw) apply(t *testing.T, first int, pairs []pair) {
 	last.Policy.Labels, last.Binding.Labels = map[string]string{barrier.ManagedByLabel: barrier.ManagedBy}, map[string]string{barrier.ManagedByLabel: barrier.ManagedBy}
 	create(last)
 	lease := fmt.Sprintf(`{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "probe", "labels": {%q: "%d"}}}`, barrier.RolloutLabel, first+1)
-	for began := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+	poll.Eventually(t, "the sentinel is loaded", func() string {
 		code, answer := l.sender.Send(t, &requests.User{Name: prober}, http.MethodPost, "/apis/coordination.k8s.io/v1/namespaces/demo/leases?dryRun=All", "application/json", lease)
 		if code == http.StatusForbidden && strings.Contains(answer, barrier.SentinelName) {
-			return
+			return ""
 		}
-		if time.Since(began) > time.Minute {
-			t.Fatalf("the sentinel is not loaded: %d %s", code, answer)
-		}
-	}
+		return fmt.Sprint(code, answer)
+	})
 }
 
 // authenticated returns a user as kube-apiserver knows it by the headers of impersonation: with the group of all such users, and without extras that have no

@@ -96,11 +96,7 @@ func newRig(t *testing.T, config cluster.Config, up func(*cluster.Cluster, conte
 	if r.Cluster, err = cluster.New(config); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := r.Down(); err != nil {
-			t.Error(err)
-		}
-	})
+	r.StopAfter(t)
 	if err := up(r.Cluster, t.Context()); err != nil {
 		t.Fatal(err)
 	}

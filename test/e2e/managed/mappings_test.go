@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
@@ -104,7 +105,7 @@ func testMappings(t *testing.T, r *rig) {
 
 	r.kubectl(t, "", "patch", "validatingadmissionpolicy/rollouts.mapping.policy.proviso.dev", "--type=merge", `-p={"spec":{"validations":[{"expression":"true"}]}}`)
 	erin.Await(t, pause)
-	eventually(t, "an event tells", func() string {
+	poll.Eventually(t, "an event tells", func() string {
 		if got := r.kubectl(t, "", "get", "events", "-n=default", "-o=jsonpath={range .items[*]}{.involvedObject.kind} {.involvedObject.name} {.reason}\n{end}"); !strings.Contains(got, "FieldPermissionMapping rollouts BarrierRestored") {
 			return got
 		}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/proviso-authz/proviso/test/testutil/barriertable"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
@@ -56,7 +57,7 @@ func TestRenderAgrees(t *testing.T) {
 			t.Errorf("the example has mistakes: %s", out)
 		}
 		const check = "kubectl get clusterauthorizationpolicies,authorizationpolicies -A -o yaml | kubectl proviso render --check -f -"
-		eventually(t, "Proviso has written all barriers", func() string {
+		poll.Eventually(t, "Proviso has written all barriers", func() string {
 			out, err := r.shell(t, check, "")
 			if err != nil {
 				return out

@@ -20,6 +20,7 @@ import (
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 // storages are the endpoints of kube-apiserver whose requests do not have the object that they write, or that share their objects with
@@ -69,7 +70,7 @@ func TestStorages(t *testing.T) {
 	client := discovery.NewDiscoveryClientForConfigOrDie(config)
 	client.UseLegacyDiscovery = true // aggregated discovery has no hashes
 	seen := map[string]bool{}
-	eventually(t, "the custom resource is discovered", func() string {
+	poll.Eventually(t, "the custom resource is discovered", func() string {
 		_, lists, err := client.ServerGroupsAndResources()
 		if err != nil {
 			return err.Error()

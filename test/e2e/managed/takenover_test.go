@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 // gears is a custom resource, and the policies and the mapping about it that barriers enforce.
@@ -70,7 +71,7 @@ func TestTakenOver(t *testing.T) {
 	is := func(status, want string) {
 		t.Helper()
 		for _, object := range objects {
-			eventually(t, object, func() string {
+			poll.Eventually(t, object, func() string {
 				got := r.kubectl(t, "", "get", object, `-o=jsonpath={.status.conditions[?(@.type=="Effective")]['status','reason','message']}`)
 				if !strings.HasPrefix(got, status) || !strings.Contains(got, want) {
 					return got
@@ -111,7 +112,7 @@ spec:
   rules: [{verbs: [create], apiGroups: [""], apiVersions: [v1], resources: [configmaps]}]
   condition: object.metadata.name == "none"
 `, "create", "-f", "-")
-	eventually(t, "the status tells that the name is taken", func() string {
+	poll.Eventually(t, "the status tells that the name is taken", func() string {
 		got := r.kubectl(t, "", "get", "authorizationpolicy/mine", "-n=default", `-o=jsonpath={.metadata.finalizers}{.status.conditions[?(@.type=="Effective")]['status','reason','message']}`)
 		if !strings.HasPrefix(got, "False ") || !strings.Contains(got, "mine.default.namespace.policy.proviso.dev") {
 			return got

@@ -29,6 +29,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/barrier"
 	"github.com/proviso-authz/proviso/pkg/barrier/barriercontroller"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
@@ -151,7 +152,7 @@ spec:
 	}
 	r.kubectl(t, text.String(), "apply", "-f", "-")
 	for i := range ways {
-		eventually(t, "the barrier is written", func() string {
+		poll.Eventually(t, "the barrier is written", func() string {
 			policy, err := client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(t.Context(), barrierOf(i), metav1.GetOptions{})
 			if err != nil {
 				return err.Error()
@@ -236,7 +237,7 @@ func refuses(t *testing.T, carol kubernetes.Interface, i int) string {
 func restored(t *testing.T, ways []way, client kubernetes.Interface, policies []*admissionregistrationv1.ValidatingAdmissionPolicy, bindings []*admissionregistrationv1.ValidatingAdmissionPolicyBinding, started []time.Time) []time.Duration {
 	t.Helper()
 	took := make([]time.Duration, len(ways))
-	eventually(t, "all is undone", func() (problem string) {
+	poll.Eventually(t, "all is undone", func() (problem string) {
 		for i, way := range ways {
 			if took[i] != 0 {
 				continue
@@ -273,9 +274,9 @@ func TestTampering(t *testing.T) {
 			took := restored(t, ways, client, policies, bindings, started)
 			t.Logf("%s: %d ways are undone after %s at the median, %s at most", user, len(ways), took[len(took)/2], took[len(took)-1])
 			for i, way := range ways {
-				eventually(t, user+": "+way.name+" has no effect", func() string { return refuses(t, users["carol"], i) })
+				poll.Eventually(t, user+": "+way.name+" has no effect", func() string { return refuses(t, users["carol"], i) })
 			}
-			eventually(t, "events tell", func() string {
+			poll.Eventually(t, "events tell", func() string {
 				events, err := client.EventsV1().Events(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=BarrierRestored"})
 				if err != nil {
 					return err.Error()

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 // removeBarriers runs the command remove-barriers as the administrator.
@@ -46,7 +47,7 @@ func TestUninstall(t *testing.T) {
 	r := newRig(t, cluster.Config{Managed: true, Args: []string{"--barriers"}}, (*cluster.Cluster).Up)
 	r.kubectl(t, writer, "apply", "-f", "-")
 	r.kubectl(t, infra, "apply", "-f", "-")
-	eventually(t, "the barrier denies", r.isDenied(t, true))
+	poll.Eventually(t, "the barrier denies", r.isDenied(t, true))
 
 	if output, err := r.removeBarriers(t); err == nil || !strings.Contains(output, "turn the flag --barriers off first") || !strings.Contains(r.barriers(t), "host-network") {
 		t.Errorf("with a leader: got %v, %s", err, output)
@@ -62,12 +63,12 @@ func TestUninstall(t *testing.T) {
 	if left := r.barriers(t); left != "" {
 		t.Errorf("got %s", left)
 	}
-	eventually(t, "nothing is denied", r.isDenied(t, false))
+	poll.Eventually(t, "nothing is denied", r.isDenied(t, false))
 	r.kubectl(t, "", "delete", "clusterauthorizationpolicy/host-network", "--timeout=1m")
 
 	restart(t, r, "--barriers")
 	r.kubectl(t, infra, "apply", "-f", "-")
-	eventually(t, "the barrier denies", r.isDenied(t, true))
+	poll.Eventually(t, "the barrier denies", r.isDenied(t, true))
 	if err := r.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +86,7 @@ func TestUninstall(t *testing.T) {
 	if left := r.barriers(t); left != "" {
 		t.Errorf("got %s", left)
 	}
-	eventually(t, "nothing is denied", r.isDenied(t, false))
+	poll.Eventually(t, "nothing is denied", r.isDenied(t, false))
 }
 
 // commandsOf returns the commands of docs/barriers.md that remove barriers without Proviso.
@@ -109,7 +110,7 @@ func restart(t *testing.T, r *rig, args ...string) {
 	if err := syscall.Kill(r.Pid(), syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the replica gives up the Lease", func() string {
+	poll.Eventually(t, "the replica gives up the Lease", func() string {
 		return r.kubectl(t, "", "get", "lease/proviso-barriers", "-n="+cluster.Namespace, "-o=jsonpath={.spec.holderIdentity}")
 	})
 	if err := r.Kill(); err != nil {

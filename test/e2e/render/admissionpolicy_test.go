@@ -21,6 +21,7 @@ import (
 
 	"github.com/proviso-authz/proviso/test/testutil/nearmiss"
 	"github.com/proviso-authz/proviso/test/testutil/policysuite"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
@@ -63,7 +64,7 @@ func TestAdmissionPolicies(t *testing.T) {
 			for i := range s.Tests {
 				count++
 				tc := (*admissionTest)(&s.Tests[i])
-				requests.Eventually(t, s.Name+": "+tc.Name, func() string { return tc.differenceOn(t, r) })
+				poll.Eventually(t, s.Name+": "+tc.Name, func() string { return tc.differenceOn(t, r) })
 				if !s.Tests[i].IsDenied() {
 					continue
 				}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
 	"github.com/proviso-authz/proviso/test/testutil/documents"
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
@@ -58,11 +59,7 @@ func newRig(t *testing.T, oldest bool) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := r.Down(); err != nil {
-			t.Error(err)
-		}
-	})
+	r.StopAfter(t)
 	for _, start := range []func(context.Context) error{r.StartEtcd, r.StartKubeAPIServer} {
 		if err := start(t.Context()); err != nil {
 			t.Fatal(err)
@@ -147,17 +144,6 @@ func (r *rig) must(t *testing.T, script string) string {
 	return out + errOut
 }
 
-// eventually is requests.Eventually for a condition without a problem to show.
-func eventually(t *testing.T, what string, condition func() bool) {
-	t.Helper()
-	requests.Eventually(t, what, func() string {
-		if condition() {
-			return ""
-		}
-		return "it is not so"
-	})
-}
-
 // runTable waits until each policy refuses the first request of the table that it is to refuse, and then sends all requests in order. No policy is named in the answer to a request that passes.
 func runTable(t *testing.T, r *rig) {
 	t.Helper()
@@ -195,7 +181,7 @@ func TestTable(t *testing.T) {
 		r.must(t, render+" | kubectl apply --server-side --force-conflicts -f -")
 		r.must(t, render+" --check")
 		r.must(t, render+" | kubectl delete -f -")
-		eventually(t, "the barriers are gone", func() bool {
+		poll.Holds(t, "the barriers are gone", func() bool {
 			const pod = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "host"}, "spec": {"hostNetwork": true, "containers": [{"name": "c", "image": "c"}]}}`
 			code, _ := r.sender.Send(t, &requests.User{Name: "alice"}, http.MethodPost, "/api/v1/namespaces/team-a/pods?dryRun=All", "application/json", pod)
 			return code == http.StatusCreated

@@ -284,11 +284,7 @@ func newRig(t *testing.T, innerDoor *cluster.InnerDoor) *rig {
 	r.Args = []string{"--authorization-config=" + r.configuration(t, ca,
 		member{"open", r.hook.URL, "NoOpinion"}, member{"closed", r.hook.URL, "Deny"}, member{"opendown", down, "NoOpinion"}, member{"closeddown", down, "Deny"},
 		member{"pair", r.hook.URL + hangs, "NoOpinion"}, member{"pair-next", r.hook.URL, "NoOpinion"})}
-	t.Cleanup(func() {
-		if err := r.Down(); err != nil {
-			t.Error(err)
-		}
-	})
+	r.StopAfter(t)
 	if err := r.Up(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -220,14 +220,39 @@ func (c *Cluster) Destroy() error { return c.end(syscall.SIGKILL) }
 func (c *Cluster) end(signal syscall.Signal) error {
 	const patience = 20 * time.Second
 	var errs []error
-	processes := []*process{c.controllerManager, c.Proviso}
-	for _, s := range c.Servers {
-		processes = append(processes, s.process)
-	}
-	for _, p := range append(processes, c.Etcd) {
+	for _, p := range c.processes() {
 		errs = append(errs, p.stop(signal, patience))
 	}
 	return errors.Join(errs...)
+}
+
+// processes returns the servers in the order in which they are stopped.
+func (c *Cluster) processes() []*process {
+	all := []*process{c.controllerManager, c.Proviso}
+	for _, s := range c.Servers {
+		all = append(all, s.process)
+	}
+	return append(all, c.Etcd)
+}
+
+// StopAfter kills the servers when a test ends, and shows the ends of their logs if it has failed.
+func (c *Cluster) StopAfter(t interface {
+	Cleanup(f func())
+	Failed() bool
+	Log(args ...any)
+	Error(args ...any)
+},
+) {
+	t.Cleanup(func() {
+		for _, p := range c.processes() {
+			if t.Failed() && p.pid != 0 {
+				t.Log(fmt.Sprintf("the end of the log of %s, which runs: %v\n%s", p.name, p.running(), p.tail()))
+			}
+		}
+		if err := c.Destroy(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // KubeAPIServerURL returns the URL of the first kube-apiserver.

@@ -61,8 +61,8 @@ func (p *Plane) run(m *testing.M, depth int, config cluster.Config) (code int, e
 		return 0, err
 	}
 	defer func() {
-		if downErr := p.Down(); err == nil {
-			err = downErr
+		if endErr := p.Destroy(); err == nil {
+			err = endErr
 		}
 	}()
 	if err := p.Up(context.Background()); err != nil {

@@ -15,13 +15,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 // Runner sends rows to one kube-apiserver. All fields but Sender may be unset.
@@ -104,7 +105,7 @@ func (r *Runner) Await(t *testing.T, row *Row) {
 	t.Helper()
 	dry := *r
 	dry.DryRun, dry.After, dry.Reviewer = true, nil, nil
-	Eventually(t, row.String(), func() string { return dry.Try(t, row) })
+	poll.Eventually(t, row.String(), func() string { return dry.Try(t, row) })
 }
 
 // AwaitEach waits for the first row that each policy refuses, and for the first row of each user that passes.
@@ -132,21 +133,6 @@ func (r *Runner) AwaitEach(t *testing.T, rows []*Row) {
 }
 
 var policyIn = regexp.MustCompile(`policy=\S+`)
-
-// patience is how long a change may take until requests show it.
-const patience = 2 * time.Minute
-
-// Eventually polls until there is no problem, and fails the test with the last problem if that takes too long.
-func Eventually(t *testing.T, what string, problem func() string) {
-	t.Helper()
-	last, deadline := problem(), time.Now().Add(patience)
-	for ; last != ""; last = problem() {
-		if time.Now().After(deadline) || t.Context().Err() != nil {
-			t.Fatalf("not in time: %s: %.900s", what, last)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-}
 
 func (r *Runner) want(row *Row) *Outcome {
 	if r.Want != nil {

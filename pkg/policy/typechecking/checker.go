@@ -6,8 +6,12 @@ SPDX-License-Identifier: Apache-2.0
 package typechecking
 
 import (
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -15,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/openapi/resolver"
+	"k8s.io/utils/lru"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/cel"
@@ -26,6 +31,8 @@ const (
 	// typeCacheSize bounds the number of cached types. The type of a Deployment takes 300 KiB, less than half of its
 	// schema; most are much smaller, and maxSchemaNodes bounds larger ones.
 	typeCacheSize = 32
+	// cleanSize bounds how many policies without mistakes are remembered. One takes less than 2 KiB.
+	cleanSize = 512
 	// typeExpiry is how long a type is used although its schema may have changed.
 	typeExpiry = 5 * time.Minute
 	// notFoundExpiry is how long a kind is assumed to have no schema. The schema of a new CustomResourceDefinition is
@@ -47,6 +54,9 @@ type Checker struct {
 	schemas resolver.SchemaResolver
 	kinds   Kinds
 	types   *utilcache.LRUExpireCache
+	// clean has the kinds, as a []keptType, for which expressions were checked last without a mistake, by their checksum. Statuses are made
+	// again and again, and such expressions are not checked again while the types are the same.
+	clean *lru.Cache
 	// published returns the resources of all servers. If nil, names in rules are not checked.
 	published func() *Published
 }
@@ -57,13 +67,13 @@ func New(schemas resolver.SchemaResolver, kinds Kinds) (*Checker, error) {
 	if schemas == nil || kinds == nil {
 		return nil, errMissing
 	}
-	return &Checker{schemas: schemas, kinds: kinds, types: utilcache.NewLRUExpireCache(typeCacheSize)}, nil
+	return &Checker{schemas: schemas, kinds: kinds, types: utilcache.NewLRUExpireCache(typeCacheSize), clean: lru.New(cleanSize)}, nil
 }
 
 // WithResources returns a Checker that also checks the names in rules. published must know the resources of all servers about
 // whose requests policies decide, and is called for each policy.
 func (c *Checker) WithResources(published func() *Published) *Checker {
-	return &Checker{schemas: c.schemas, kinds: c.kinds, types: c.types, published: published}
+	return &Checker{schemas: c.schemas, kinds: c.kinds, types: c.types, clean: c.clean, published: published}
 }
 
 // Check returns the mistakes in the rules, the variables and the condition of a policy. It checks variables and condition for
@@ -83,12 +93,21 @@ func (c *Checker) Check(policy *policyv1alpha1.AuthorizationPolicySpec) (*policy
 	if len(failures) == 0 {
 		failures = unknown // otherwise the same groups have failed
 	}
+	expressions, err := checksumOf(policy)
+	if err != nil {
+		return result, incomplete(append(failures, err))
+	}
+	if len(failures) == 0 && c.isClean(expressions, kinds) {
+		return result, nil
+	}
 	found := make([][]policyv1alpha1.ExpressionWarning, len(policy.Variables)+1)
 	budget := cel.NewCheckBudget()
+	checked := make([]keptType, 0, len(kinds))
 	for _, kind := range kinds {
-		t, err := c.typeOf(kind)
-		if err == nil && t != nil {
-			err = check(kind, t, policy, budget, found)
+		t := c.typeOf(kind)
+		err := t.err
+		if err == nil && t.declared != nil {
+			err = check(kind, t.declared, policy, budget, found)
 		}
 		if errors.Is(err, cel.ErrBudget) {
 			found[len(policy.Variables)] = append(found[len(policy.Variables)], policyv1alpha1.ExpressionWarning{
@@ -102,6 +121,10 @@ func (c *Checker) Check(policy *policyv1alpha1.AuthorizationPolicySpec) (*policy
 				break
 			}
 		}
+		checked = append(checked, keptType{kind, t.number})
+	}
+	if len(failures) == 0 && !slices.ContainsFunc(found, func(warnings []policyv1alpha1.ExpressionWarning) bool { return len(warnings) > 0 }) {
+		c.clean.Add(expressions, checked)
 	}
 	for _, warnings := range found {
 		warnings = warnings[:min(len(warnings), MaxWarnings-len(result.ExpressionWarnings))]
@@ -117,26 +140,63 @@ func incomplete(failures []error) error {
 	return fmt.Errorf("%w: %w", ErrIncomplete, errors.Join(failures...))
 }
 
-// cachedType is a type, nil if there is none, or why it could not be had.
+// keptType is a kind, and the number of the type that it had.
+type keptType struct {
+	kind   schema.GroupVersionKind
+	number uint64
+}
+
+// checksumOf returns the checksum of the variables and the condition of a policy.
+func checksumOf(policy *policyv1alpha1.AuthorizationPolicySpec) (sum [sha256.Size]byte, err error) {
+	text, err := json.Marshal([]any{policy.Variables, policy.Condition})
+	return sha256.Sum256(text), err
+}
+
+// isClean reports whether expressions were checked for the same kinds with the same types, without a mistake.
+func (c *Checker) isClean(expressions [sha256.Size]byte, kinds []schema.GroupVersionKind) bool {
+	value, ok := c.clean.Get(expressions)
+	if !ok {
+		return false
+	}
+	checked := value.([]keptType)
+	if len(checked) != len(kinds) {
+		return false
+	}
+	for i, kind := range kinds {
+		if t := c.typeOf(kind); t.err != nil || checked[i] != (keptType{kind, t.number}) {
+			return false
+		}
+	}
+	return true
+}
+
+// cachedType is a type, nil if there is none, or why it could not be had. Each type has a number of its own, and 0 says that there is none.
 type cachedType struct {
 	declared *apiservercel.DeclType
+	number   uint64
 	err      error
 }
 
-func (c *Checker) typeOf(kind schema.GroupVersionKind) (*apiservercel.DeclType, error) {
+var lastType atomic.Uint64
+
+func (c *Checker) typeOf(kind schema.GroupVersionKind) cachedType {
 	if cached, ok := c.types.Get(kind); ok {
-		return cached.(cachedType).declared, cached.(cachedType).err
+		return cached.(cachedType)
 	}
-	t, err := c.resolve(kind)
+	declared, err := c.resolve(kind)
 	expiry := typeExpiry
 	switch {
 	case errors.Is(err, resolver.ErrSchemaNotFound):
-		t, err, expiry = nil, nil, notFoundExpiry
+		declared, err, expiry = nil, nil, notFoundExpiry
 	case err != nil:
 		expiry = failureExpiry
 	}
-	c.types.Add(kind, cachedType{declared: t, err: err}, expiry)
-	return t, err
+	t := cachedType{declared: declared, err: err}
+	if declared != nil {
+		t.number = lastType.Add(1)
+	}
+	c.types.Add(kind, t, expiry)
+	return t
 }
 
 // resolve recovers: schemas are written by others, and read by code that is not ours.

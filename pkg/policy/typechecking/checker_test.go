@@ -206,6 +206,71 @@ func TestTypesAreKept(t *testing.T) {
 	}
 }
 
+// TestCleanPoliciesAreCheckedAgain checks policies without mistakes, and again when something has changed so that there is one.
+func TestCleanPoliciesAreCheckedAgain(t *testing.T) {
+	t.Parallel()
+	const widget = "example.com/v1/Widget"
+	size := policyv1alpha1.Variable{Name: "x", Expression: "object.spec.size"}
+	clean := policy("widgets", "variables.x > 1", size)
+	others := clean.DeepCopy()
+	others.Rules = []policyv1alpha1.PolicyRule{rule("example.com,other.example.com", "v1", "widgets")}
+	for _, tc := range []struct {
+		name          string
+		before, after map[string]string
+		expiry        time.Duration
+		checked       *policyv1alpha1.AuthorizationPolicySpec
+	}{
+		{"nothing", widgets, widgets, time.Hour, nil},
+		{"a type", widgets, map[string]string{widget: widgets["example.com/v1beta1/Widget"]}, 5 * time.Minute, clean},
+		{"a type that comes", nil, map[string]string{widget: widgets["example.com/v1beta1/Widget"]}, 30 * time.Second, clean},
+		{"the condition", widgets, widgets, 0, policy("widgets", "variables.x > 'a'", size)},
+		{"a variable", widgets, widgets, 0, policy("widgets", "variables.x > 1", policyv1alpha1.Variable{Name: "x", Expression: "object.spec.color"})},
+		{"the kinds", widgets, widgets, 0, others},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := &schemas{table: tc.before}
+				c := checker(t, s, mapper(widgets))
+				for range 2 {
+					if got, err := c.Check(clean); err != nil || len(got.ExpressionWarnings) > 0 {
+						t.Fatalf("before: got %v, %v, want no mistake", got, err)
+					}
+				}
+				s.table = tc.after
+				time.Sleep(tc.expiry + time.Second)
+				checked := tc.checked
+				if checked == nil {
+					checked = clean
+				}
+				if got, err := c.Check(checked); err != nil || (len(got.ExpressionWarnings) > 0) != (tc.checked != nil) {
+					t.Errorf("got %v, %v", got, err)
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkCheck checks a policy whose expressions and types are those of its last check, and one for which something has changed.
+func BenchmarkCheck(b *testing.B) {
+	for _, bc := range []struct {
+		name string
+		next func(i int) string
+	}{{"kept", func(int) string { return "object.spec.size > 1" }}, {"new", func(i int) string { return fmt.Sprintf("object.spec.size > %d", i) }}} {
+		b.Run(bc.name, func(b *testing.B) {
+			c, err := typechecking.New(&schemas{table: widgets}, mapper(widgets))
+			if err != nil {
+				b.Fatal(err)
+			}
+			for i := 0; b.Loop(); i++ {
+				if got, err := c.Check(policy("widgets", bc.next(i))); err != nil || len(got.ExpressionWarnings) > 0 {
+					b.Fatalf("got %v, %v", got, err)
+				}
+			}
+		})
+	}
+}
+
 func TestCheckConcurrently(t *testing.T) {
 	t.Parallel()
 	c := checker(t, &schemas{table: widgets}, mapper(widgets))

@@ -155,7 +155,6 @@ test-integration: ## Run the tests of the server in one process with its embedde
 test-e2e: controlplane controller-manager build ## Run the tests against a real kube-apiserver with kubectl.
 	$(GOTEST) -p 3 -parallel 2 -timeout 25m ./test/e2e/...
 
-
 .PHONY: test-oldest
 test-oldest: controlplane oldest build ## Run the tests of managed clusters against the oldest Kubernetes, too; the first time it is built, which takes minutes.
 	PROVISO_OLDEST=1 go test -count=1 -timeout 15m ./test/e2e/managed ./test/e2e/render

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -158,13 +159,11 @@ func TestStatusOfConditionsThatKubeAPIServerHandles(t *testing.T) {
 	shows := func(what, allow, deny string) {
 		t.Helper()
 		// A status changes because of such facts every 30 seconds at most.
-		poll.Eventually(t, what, func() string {
-			gotAllow, gotDeny := status("handled-allow"), status("handled-deny")
-			if strings.Contains(gotAllow, allow) && strings.Contains(gotDeny, deny) {
-				return ""
-			}
-			return gotAllow + "; " + gotDeny
-		})
+		if !poll.Until(t.Context(), 90*time.Second, func() bool {
+			return strings.Contains(status("handled-allow"), allow) && strings.Contains(status("handled-deny"), deny)
+		}) {
+			t.Fatalf("%s: %s; %s", what, status("handled-allow"), status("handled-deny"))
+		}
 	}
 	// The status names exactly the servers that are not known to handle conditions.
 	lacks := func(what string, server *standIn) {
@@ -211,6 +210,6 @@ func TestConditionsOfRealKubeAPIServer(t *testing.T) {
 		if err == nil && slices.Contains(strings.Split(details, "\n"), want) {
 			return ""
 		}
-		return fmt.Sprint(details, err)
+		return fmt.Sprintf("%s: %v", details, err)
 	})
 }

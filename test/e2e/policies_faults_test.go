@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -361,6 +362,14 @@ func TestListsWaitForTheCache(t *testing.T) {
 	}
 }
 
+// becomesUnready waits until the server is not ready because of the policies, which must be soon after the bound of staleness.
+func (s *separate) becomesUnready(t *testing.T) {
+	t.Helper()
+	if !poll.Until(t.Context(), 30*time.Second, func() bool { return s.isUnready(t) }) {
+		t.Fatal("the server is still ready, in spite of the policies")
+	}
+}
+
 // TestStoreOfPoliciesIsGone stops etcd for longer than the bound of staleness.
 func TestStoreOfPoliciesIsGone(t *testing.T) {
 	t.Parallel()
@@ -368,7 +377,7 @@ func TestStoreOfPoliciesIsGone(t *testing.T) {
 	if err := s.KillEtcd(); err != nil {
 		t.Fatal(err)
 	}
-	poll.Holds(t, "the server is not ready, because of the policies", func() bool { return s.isUnready(t) })
+	s.becomesUnready(t)
 	s.checkStale(t)
 	if !s.Running() {
 		t.Error("the server ended")
@@ -439,7 +448,7 @@ func TestUndecodablePolicy(t *testing.T) {
 			if _, err := store.Put(t.Context(), key, "{not json"); err != nil {
 				t.Fatal(err)
 			}
-			poll.Holds(t, "the server is not ready, because of the policies", func() bool { return s.isUnready(t) })
+			s.becomesUnready(t)
 			s.checkStale(t)
 			// The lease on the policies may end before the check of the store has failed, which is what is logged.
 			poll.Holds(t, "the log says so", func() bool {

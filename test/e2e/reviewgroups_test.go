@@ -85,7 +85,13 @@ func waitForRegistration(t *testing.T, user, version, state string) {
 // waitForNotFound waits until kube-apiserver answers 404 for the reviews of a version.
 func waitForNotFound(t *testing.T, client versioned.Interface, version string) {
 	t.Helper()
-	poll.Holds(t, version+" is not found", func() bool { return apierrors.IsNotFound(askIn(t.Context(), client, version)) })
+	poll.Eventually(t, version+" is not found", func() string {
+		err := askIn(t.Context(), client, version)
+		if apierrors.IsNotFound(err) {
+			return ""
+		}
+		return fmt.Sprintf("got %v", err)
+	})
 }
 
 const localAPIService = `
@@ -255,21 +261,18 @@ spec:
 	resources := map[string]string{"authorization.k8s.io": "subjectaccessreviews", "authorization.proviso.dev": "subjectaccessreviews", "demo.proviso.dev": "virtualmachines"}
 	waitForAnswer := func(t *testing.T, group string, want bool) {
 		t.Helper()
-		var answer *authorizationv1.SubjectAccessReview
-		for range 60 {
-			var err error
-			answer, err = kube.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		poll.Eventually(t, fmt.Sprintf("%s: allowed: %v", group, want), func() string {
+			answer, err := kube.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 				User: "rk-alice", ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "create", Group: group, Version: "v1alpha1", Resource: resources[group]},
 			}}, metav1.CreateOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if answer.Status.Allowed == want {
-				return
+				return ""
 			}
-			time.Sleep(time.Second)
-		}
-		t.Fatalf("%s: got %+v, want allowed: %v", group, answer.Status, want)
+			return fmt.Sprintf("got %+v", answer.Status)
+		})
 	}
 	for _, tc := range []struct {
 		group string

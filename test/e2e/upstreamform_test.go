@@ -129,7 +129,11 @@ func TestKubeAPIServerThatHandlesConditions(t *testing.T) {
 		if _, err := policies.Create(t.Context(), &policyv1alpha1.ClusterAuthorizationPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = policies.Delete(t.Context(), name, metav1.DeleteOptions{}) })
+		t.Cleanup(func() {
+			if err := policies.Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{}); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 	server := handling{client: withCA(t, stack.CAFile(), alone.CertFile, alone.KeyFile), url: alone.FrontDoorURL}
 	poll.Holds(t, "kube-apiserver gets conditions", func() bool {

@@ -7,7 +7,6 @@ package typechecking
 
 import (
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -31,8 +30,8 @@ const (
 	// typeCacheSize bounds the number of cached types. The type of a Deployment takes 300 KiB, less than half of its
 	// schema; most are much smaller, and maxSchemaNodes bounds larger ones.
 	typeCacheSize = 32
-	// cleanSize bounds how many policies without mistakes are remembered. One takes less than 2 KiB.
-	cleanSize = 512
+	// cleanSize bounds how many policies without mistakes are remembered. One takes less than half a kibibyte.
+	cleanSize = 4096
 	// typeExpiry is how long a type is used although its schema may have changed.
 	typeExpiry = 5 * time.Minute
 	// notFoundExpiry is how long a kind is assumed to have no schema. The schema of a new CustomResourceDefinition is
@@ -49,13 +48,13 @@ var ErrIncomplete = errors.New("type checking is incomplete")
 var errMissing = errors.New("a checker needs schemas and kinds")
 
 // Checker checks the types of policies. It keeps the types that it makes of schemas for
-// some minutes. It is safe for concurrent use.
+// some minutes, and which policies had no mistakes with them. It is safe for concurrent use.
 type Checker struct {
 	schemas resolver.SchemaResolver
 	kinds   Kinds
 	types   *utilcache.LRUExpireCache
-	// clean has the kinds, as a []keptType, for which expressions were checked last without a mistake, by their checksum. Statuses are made
-	// again and again, and such expressions are not checked again while the types are the same.
+	// clean has the numbers of the types, as a []uint64, with which expressions were checked last for some kinds without a mistake, by the
+	// checksum of both. Statuses are made again and again, and such expressions are not checked again while the types are the same.
 	clean *lru.Cache
 	// published returns the resources of all servers. If nil, names in rules are not checked.
 	published func() *Published
@@ -93,16 +92,13 @@ func (c *Checker) Check(policy *policyv1alpha1.AuthorizationPolicySpec) (*policy
 	if len(failures) == 0 {
 		failures = unknown // otherwise the same groups have failed
 	}
-	expressions, err := checksumOf(policy)
-	if err != nil {
-		return result, incomplete(append(failures, err))
-	}
-	if len(failures) == 0 && c.isClean(expressions, kinds) {
+	sum := checksumOf(policy, kinds)
+	if len(failures) == 0 && c.isClean(sum, kinds) {
 		return result, nil
 	}
 	found := make([][]policyv1alpha1.ExpressionWarning, len(policy.Variables)+1)
 	budget := cel.NewCheckBudget()
-	checked := make([]keptType, 0, len(kinds))
+	numbers := make([]uint64, 0, len(kinds))
 	for _, kind := range kinds {
 		t := c.typeOf(kind)
 		err := t.err
@@ -121,10 +117,10 @@ func (c *Checker) Check(policy *policyv1alpha1.AuthorizationPolicySpec) (*policy
 				break
 			}
 		}
-		checked = append(checked, keptType{kind, t.number})
+		numbers = append(numbers, t.number)
 	}
 	if len(failures) == 0 && !slices.ContainsFunc(found, func(warnings []policyv1alpha1.ExpressionWarning) bool { return len(warnings) > 0 }) {
-		c.clean.Add(expressions, checked)
+		c.clean.Add(sum, numbers)
 	}
 	for _, warnings := range found {
 		warnings = warnings[:min(len(warnings), MaxWarnings-len(result.ExpressionWarnings))]
@@ -140,30 +136,25 @@ func incomplete(failures []error) error {
 	return fmt.Errorf("%w: %w", ErrIncomplete, errors.Join(failures...))
 }
 
-// keptType is a kind, and the number of the type that it had.
-type keptType struct {
-	kind   schema.GroupVersionKind
-	number uint64
+// checksumOf returns the checksum of the variables and the condition of a policy, and the kinds for which they are checked.
+func checksumOf(policy *policyv1alpha1.AuthorizationPolicySpec, kinds []schema.GroupVersionKind) (sum [sha256.Size]byte) {
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %q", policy.Condition, kinds)
+	for _, v := range policy.Variables {
+		fmt.Fprintf(h, " %q %q", v.Name, v.Expression)
+	}
+	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// checksumOf returns the checksum of the variables and the condition of a policy.
-func checksumOf(policy *policyv1alpha1.AuthorizationPolicySpec) (sum [sha256.Size]byte, err error) {
-	text, err := json.Marshal([]any{policy.Variables, policy.Condition})
-	return sha256.Sum256(text), err
-}
-
-// isClean reports whether expressions were checked for the same kinds with the same types, without a mistake.
-func (c *Checker) isClean(expressions [sha256.Size]byte, kinds []schema.GroupVersionKind) bool {
-	value, ok := c.clean.Get(expressions)
+// isClean reports whether what the checksum is of was checked without a mistake with the types that the kinds have now.
+func (c *Checker) isClean(sum [sha256.Size]byte, kinds []schema.GroupVersionKind) bool {
+	value, ok := c.clean.Get(sum)
 	if !ok {
 		return false
 	}
-	checked := value.([]keptType)
-	if len(checked) != len(kinds) {
-		return false
-	}
+	numbers := value.([]uint64)
 	for i, kind := range kinds {
-		if t := c.typeOf(kind); t.err != nil || checked[i] != (keptType{kind, t.number}) {
+		if t := c.typeOf(kind); t.err != nil || numbers[i] != t.number {
 			return false
 		}
 	}

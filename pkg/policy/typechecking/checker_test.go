@@ -206,45 +206,75 @@ func TestTypesAreKept(t *testing.T) {
 	}
 }
 
-// TestCleanPoliciesAreCheckedAgain checks policies without mistakes, and again when something has changed so that there is one.
+// failingLater are kinds that cannot be had while fails is set, besides those that are known.
+type failingLater struct {
+	typechecking.Kinds
+	fails *bool
+}
+
+func (f failingLater) KindsFor(resource schema.GroupVersionResource) ([]schema.GroupVersionKind, error) {
+	if kinds, err := f.Kinds.KindsFor(resource); !*f.fails || resource.Resource == "widgets" {
+		return kinds, err
+	}
+	return nil, errors.New("broken")
+}
+
+// TestCleanPoliciesAreCheckedAgain checks a policy without mistakes, and again when something has changed so that it has one or cannot be checked.
 func TestCleanPoliciesAreCheckedAgain(t *testing.T) {
 	t.Parallel()
 	const widget = "example.com/v1/Widget"
 	size := policyv1alpha1.Variable{Name: "x", Expression: "object.spec.size"}
-	clean := policy("widgets", "variables.x > 1", size)
-	others := clean.DeepCopy()
+	others := policy("widgets", "variables.x > 1", size)
 	others.Rules = []policyv1alpha1.PolicyRule{rule("example.com,other.example.com", "v1", "widgets")}
+	of := func(table map[string]string) func(*schemas) { return func(s *schemas) { s.table = table } }
+	fails := func(s *schemas) { s.err = errors.New("broken") }
+	same := func(*schemas) {}
+	texts := map[string]string{widget: widgets["example.com/v1beta1/Widget"]}
 	for _, tc := range []struct {
-		name          string
-		before, after map[string]string
-		expiry        time.Duration
-		checked       *policyv1alpha1.AuthorizationPolicySpec
+		name    string
+		before  map[string]string
+		change  func(*schemas)
+		expiry  time.Duration
+		checked *policyv1alpha1.AuthorizationPolicySpec // the same policy, if nil
+		want    string                                  // a mistake, a failure, or nothing
 	}{
-		{"nothing", widgets, widgets, time.Hour, nil},
-		{"a type", widgets, map[string]string{widget: widgets["example.com/v1beta1/Widget"]}, 5 * time.Minute, clean},
-		{"a type that comes", nil, map[string]string{widget: widgets["example.com/v1beta1/Widget"]}, 30 * time.Second, clean},
-		{"the condition", widgets, widgets, 0, policy("widgets", "variables.x > 'a'", size)},
-		{"a variable", widgets, widgets, 0, policy("widgets", "variables.x > 1", policyv1alpha1.Variable{Name: "x", Expression: "object.spec.color"})},
-		{"the kinds", widgets, widgets, 0, others},
+		{"nothing", widgets, same, time.Hour, nil, ""},
+		{"a type", widgets, of(texts), 5 * time.Minute, nil, "mistake"},
+		{"a type that comes", nil, of(texts), 30 * time.Second, nil, "mistake"},
+		{"a schema cannot be read", widgets, fails, 5 * time.Minute, nil, "failure"},
+		{"whether there is a schema cannot be read", nil, fails, 30 * time.Second, nil, "failure"},
+		{"the condition", widgets, same, 0, policy("widgets", "variables.x > 'a'", size), "mistake"},
+		{"a variable", widgets, same, 0, policy("widgets", "variables.x > 1", policyv1alpha1.Variable{Name: "x", Expression: "object.spec.color"}), "mistake"},
+		{"the kinds", widgets, same, 0, others, "mistake"},
+		{"other kinds cannot be had", widgets, same, 0, policy("widgets,odds", "variables.x > 1", size), "failure"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := &schemas{table: tc.before}
-				c := checker(t, s, mapper(widgets))
+				s, isLater := &schemas{table: tc.before}, false
+				c := checker(t, s, failingLater{mapper(widgets), &isLater})
+				checked := policy("widgets", "variables.x > 1", size)
 				for range 2 {
-					if got, err := c.Check(clean); err != nil || len(got.ExpressionWarnings) > 0 {
+					if got, err := c.Check(checked); err != nil || len(got.ExpressionWarnings) > 0 {
 						t.Fatalf("before: got %v, %v, want no mistake", got, err)
 					}
 				}
-				s.table = tc.after
+				tc.change(s)
+				isLater = true
 				time.Sleep(tc.expiry + time.Second)
-				checked := tc.checked
-				if checked == nil {
-					checked = clean
+				if tc.checked != nil {
+					checked = tc.checked
 				}
-				if got, err := c.Check(checked); err != nil || (len(got.ExpressionWarnings) > 0) != (tc.checked != nil) {
-					t.Errorf("got %v, %v", got, err)
+				found, err := c.Check(checked)
+				got := ""
+				switch {
+				case err != nil:
+					got = "failure"
+				case len(found.ExpressionWarnings) > 0:
+					got = "mistake"
+				}
+				if got != tc.want {
+					t.Errorf("got %v, %v, want %q", found, err, tc.want)
 				}
 			})
 		})

@@ -273,6 +273,7 @@ func objectIn(t *testing.T, raw *runtime.RawExtension) map[string]any {
 }
 
 // try sends the request of a denial, with or without the near miss, as a dry run: what a policy refuses once it is in force could not be removed then.
+// Conditions see the option dryRun; no suite depends on it.
 func (s *suiteSender) try(t *testing.T, tc *policysuite.Test, row *suiteRow, miss *nearmiss.NearMiss) (int, string) {
 	t.Helper()
 	attributes := *tc.Request.ResourceAttributes

@@ -212,7 +212,7 @@ func (l *serverLaw) apply(t *testing.T, first int, pairs []pair) {
 		if code == http.StatusForbidden && strings.Contains(answer, barrier.SentinelName) {
 			return ""
 		}
-		return fmt.Sprint(code, answer)
+		return fmt.Sprintf("%d %s", code, answer)
 	})
 }
 

@@ -137,13 +137,12 @@ func incomplete(failures []error) error {
 }
 
 // checksumOf returns the checksum of the variables and the condition of a policy, and the kinds for which they are checked.
-func checksumOf(policy *policyv1alpha1.AuthorizationPolicySpec, kinds []schema.GroupVersionKind) (sum [sha256.Size]byte) {
-	h := sha256.New()
-	fmt.Fprintf(h, "%q %q", policy.Condition, kinds)
+func checksumOf(policy *policyv1alpha1.AuthorizationPolicySpec, kinds []schema.GroupVersionKind) [sha256.Size]byte {
+	text := fmt.Appendf(nil, "%q %q", policy.Condition, kinds)
 	for _, v := range policy.Variables {
-		fmt.Fprintf(h, " %q %q", v.Name, v.Expression)
+		text = fmt.Appendf(text, " %q %q", v.Name, v.Expression)
 	}
-	return [sha256.Size]byte(h.Sum(nil))
+	return sha256.Sum256(text)
 }
 
 // isClean reports whether what the checksum is of was checked without a mistake with the types that the kinds have now.

@@ -281,7 +281,7 @@ func TestCleanPoliciesAreCheckedAgain(t *testing.T) {
 	}
 }
 
-// BenchmarkCheck checks a policy whose expressions and types are those of its last check, and one for which something has changed.
+// BenchmarkCheck checks a policy again and again: with the same condition, whose result is kept, and with a new condition each time.
 func BenchmarkCheck(b *testing.B) {
 	for _, bc := range []struct {
 		name string

@@ -206,26 +206,16 @@ func TestTypesAreKept(t *testing.T) {
 	}
 }
 
-// failingLater are kinds that cannot be had while fails is set, besides those that are known.
-type failingLater struct {
-	typechecking.Kinds
-	fails *bool
-}
-
-func (f failingLater) KindsFor(resource schema.GroupVersionResource) ([]schema.GroupVersionKind, error) {
-	if kinds, err := f.Kinds.KindsFor(resource); !*f.fails || resource.Resource == "widgets" {
-		return kinds, err
-	}
-	return nil, errors.New("broken")
-}
-
 // TestCleanPoliciesAreCheckedAgain checks a policy without mistakes, and again when something has changed so that it has one or cannot be checked.
 func TestCleanPoliciesAreCheckedAgain(t *testing.T) {
 	t.Parallel()
 	const widget = "example.com/v1/Widget"
 	size := policyv1alpha1.Variable{Name: "x", Expression: "object.spec.size"}
-	others := policy("widgets", "variables.x > 1", size)
-	others.Rules = []policyv1alpha1.PolicyRule{rule("example.com,other.example.com", "v1", "widgets")}
+	ofGroups := func(groups string) *policyv1alpha1.AuthorizationPolicySpec {
+		result := policy("widgets", "variables.x > 1", size)
+		result.Rules = []policyv1alpha1.PolicyRule{rule(groups, "v1", "widgets")}
+		return result
+	}
 	of := func(table map[string]string) func(*schemas) { return func(s *schemas) { s.table = table } }
 	fails := func(s *schemas) { s.err = errors.New("broken") }
 	same := func(*schemas) {}
@@ -245,14 +235,14 @@ func TestCleanPoliciesAreCheckedAgain(t *testing.T) {
 		{"whether there is a schema cannot be read", nil, fails, 30 * time.Second, nil, "failure"},
 		{"the condition", widgets, same, 0, policy("widgets", "variables.x > 'a'", size), "mistake"},
 		{"a variable", widgets, same, 0, policy("widgets", "variables.x > 1", policyv1alpha1.Variable{Name: "x", Expression: "object.spec.color"}), "mistake"},
-		{"the kinds", widgets, same, 0, others, "mistake"},
-		{"other kinds cannot be had", widgets, same, 0, policy("widgets,odds", "variables.x > 1", size), "failure"},
+		{"the kinds", widgets, same, 0, ofGroups("example.com,other.example.com"), "mistake"},
+		{"other kinds cannot be had", widgets, same, 0, ofGroups("example.com,broken.example.com"), "failure"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s, isLater := &schemas{table: tc.before}, false
-				c := checker(t, s, failingLater{mapper(widgets), &isLater})
+				s := &schemas{table: tc.before}
+				c := checker(t, s, failingKinds{mapper(widgets), "broken.example.com"})
 				checked := policy("widgets", "variables.x > 1", size)
 				for range 2 {
 					if got, err := c.Check(checked); err != nil || len(got.ExpressionWarnings) > 0 {
@@ -260,7 +250,6 @@ func TestCleanPoliciesAreCheckedAgain(t *testing.T) {
 					}
 				}
 				tc.change(s)
-				isLater = true
 				time.Sleep(tc.expiry + time.Second)
 				if tc.checked != nil {
 					checked = tc.checked

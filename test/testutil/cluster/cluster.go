@@ -235,6 +235,17 @@ func (c *Cluster) processes() []*process {
 	return append(all, c.Etcd)
 }
 
+// LogEnds returns the ends of the logs of the servers that were not stopped.
+func (c *Cluster) LogEnds() string {
+	var text strings.Builder
+	for _, p := range c.processes() {
+		if p.pid != 0 {
+			fmt.Fprintf(&text, "the end of the log of %s, which runs: %v\n%s\n", p.name, p.running(), p.tail())
+		}
+	}
+	return text.String()
+}
+
 // StopAfter kills the servers when a test ends, and shows the ends of their logs if it has failed.
 func (c *Cluster) StopAfter(t interface {
 	Cleanup(f func())
@@ -244,10 +255,8 @@ func (c *Cluster) StopAfter(t interface {
 },
 ) {
 	t.Cleanup(func() {
-		for _, p := range c.processes() {
-			if t.Failed() && p.pid != 0 {
-				t.Log(fmt.Sprintf("the end of the log of %s, which runs: %v\n%s", p.name, p.running(), p.tail()))
-			}
+		if t.Failed() {
+			t.Log(c.LogEnds())
 		}
 		if err := c.Destroy(); err != nil {
 			t.Error(err)

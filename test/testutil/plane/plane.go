@@ -32,7 +32,7 @@ type Plane struct {
 }
 
 // Run starts a cluster, whose Dir, Bin, Manifests and Log it sets, and runs the tests of a package, which is so many folders below the root of
-// the repository. It returns the exit code of the process.
+// the repository. It shows the ends of the servers' logs if a test fails, and returns the exit code of the process.
 func (p *Plane) Run(m *testing.M, depth int, config cluster.Config) int {
 	cluster.MaybeContainer()
 	code, err := p.run(m, depth, config)
@@ -68,7 +68,10 @@ func (p *Plane) run(m *testing.M, depth int, config cluster.Config) (code int, e
 	if err := p.Up(context.Background()); err != nil {
 		return 0, err
 	}
-	return m.Run(), nil
+	if code = m.Run(); code != 0 {
+		fmt.Print(p.LogEnds())
+	}
+	return code, nil
 }
 
 // CopyManifests copies artifacts/ to a folder in dir, which it returns, and makes certificates, as `make certs` does.

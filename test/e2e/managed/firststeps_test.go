@@ -13,21 +13,19 @@ import (
 	"github.com/proviso-authz/proviso/test/testutil/documents"
 )
 
-// TestFirstSteps runs the commands of the first documents that newcomers read, in the order in which they are read.
-func TestFirstSteps(t *testing.T) {
-	t.Parallel()
-	onEachKubernetes(t, func(t *testing.T, r *rig) {
-		for _, name := range []string{"first-steps.md", "templates.md", "tutorial.md"} {
-			content, err := os.ReadFile(filepath.Join(r.repository, "docs", name))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if n := documents.Blocks(string(content)); n < 5 {
-				t.Errorf("found %d blocks in %s", n, name)
-			}
-			if err := documents.Run(t.Context(), r.Cluster, string(content)); err != nil {
-				t.Error(name, err)
-			}
+// testFirstSteps runs the commands of the first documents that newcomers read, in the order in which they are read.
+func testFirstSteps(t *testing.T, r *rig) {
+	t.Helper()
+	for _, name := range []string{"first-steps.md", "templates.md", "tutorial.md"} {
+		content, err := os.ReadFile(filepath.Join(r.repository, "docs", name))
+		if err != nil {
+			t.Fatal(err)
 		}
-	})
+		if n := documents.Blocks(string(content)); n < 5 {
+			t.Errorf("found %d blocks in %s", n, name)
+		}
+		if err := documents.Run(t.Context(), r.Cluster, string(content)); err != nil {
+			t.Error(name, err)
+		}
+	}
 }

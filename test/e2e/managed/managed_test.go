@@ -55,6 +55,24 @@ func onEach(t *testing.T, up func(*cluster.Cluster, context.Context) error, test
 	}
 }
 
+// TestOneDeployment has tests that follow each other on one cluster. Each leaves it as it was, but for the last one. No request of Proviso may be
+// forbidden in any of them.
+func TestOneDeployment(t *testing.T) {
+	t.Parallel()
+	onEachKubernetes(t, func(t *testing.T, r *rig) {
+		for _, part := range []struct {
+			name string
+			test func(*testing.T, *rig)
+		}{
+			{"overlay", testOverlay}, {"controller", testController}, {"finalizer of an author", testFinalizerOfAuthor}, {"first steps", testFirstSteps},
+			{"templates", testTemplates}, {"rendered barriers agree", testRenderAgrees},
+		} {
+			t.Run(part.name, func(t *testing.T) { part.test(t, r) })
+		}
+		r.checkForbidden(t)
+	})
+}
+
 // rig is the control plane of a test.
 type rig struct {
 	*cluster.Cluster

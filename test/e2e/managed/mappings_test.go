@@ -62,13 +62,15 @@ subjects: [{kind: User, name: frank, apiGroup: rbac.authorization.k8s.io}]
 `
 
 // TestMappings has users whom RBAC allows everything change excluded fields in each way, with and without the verb of the field, and other
-// fields without it.
+// fields without it. Then another server takes over a group.
 func TestMappings(t *testing.T) {
 	t.Parallel()
 	for _, kubernetes := range cluster.BuiltKubernetes(filepath.Join("..", "..", "..", "_output", "bin")) {
 		t.Run(kubernetes.Name, func(t *testing.T) {
 			t.Parallel()
-			testMappings(t, newRig(t, cluster.Config{Managed: true, Oldest: kubernetes.Oldest, Args: []string{"--barriers", "--feature-gates=FineGrainedAuthorization=true"}}, (*cluster.Cluster).Up))
+			r := newRig(t, cluster.Config{Managed: true, Oldest: kubernetes.Oldest, Args: []string{"--barriers", "--feature-gates=FineGrainedAuthorization=true"}}, (*cluster.Cluster).Up)
+			testMappings(t, r)
+			testTakenOver(t, r)
 		})
 	}
 }

@@ -45,28 +45,26 @@ func TestRenderedTable(t *testing.T) {
 	})
 }
 
-// TestRenderAgrees compares the barriers that Proviso writes with rendered ones.
-func TestRenderAgrees(t *testing.T) {
-	t.Parallel()
-	onEachKubernetes(t, func(t *testing.T, r *rig) {
-		policies := filepath.Join(r.repository, "artifacts", "render", "policies")
-		r.kubectl(t, "", "create", "namespace", "team-a")
-		r.kubectl(t, barriertable.Setup, "apply", "-f", "-")
-		r.kubectl(t, barriertable.Policies, "apply", "-f", "-")
-		if out := r.kubectl(t, "", "apply", "-f", policies); strings.Contains(out, "Warning") {
-			t.Errorf("the example has mistakes: %s", out)
+// testRenderAgrees compares the barriers that Proviso writes with rendered ones.
+func testRenderAgrees(t *testing.T, r *rig) {
+	t.Helper()
+	policies := filepath.Join(r.repository, "artifacts", "render", "policies")
+	r.kubectl(t, "", "create", "namespace", "team-a")
+	r.kubectl(t, barriertable.Setup, "apply", "-f", "-")
+	r.kubectl(t, barriertable.Policies, "apply", "-f", "-")
+	if out := r.kubectl(t, "", "apply", "-f", policies); strings.Contains(out, "Warning") {
+		t.Errorf("the example has mistakes: %s", out)
+	}
+	const check = "kubectl get clusterauthorizationpolicies,authorizationpolicies -A -o yaml | kubectl proviso render --check -f -"
+	poll.Eventually(t, "Proviso has written all barriers", func() string {
+		out, err := r.shell(t, check, "")
+		if err != nil {
+			return out
 		}
-		const check = "kubectl get clusterauthorizationpolicies,authorizationpolicies -A -o yaml | kubectl proviso render --check -f -"
-		poll.Eventually(t, "Proviso has written all barriers", func() string {
-			out, err := r.shell(t, check, "")
-			if err != nil {
-				return out
-			}
-			return ""
-		})
-		out, err := r.shell(t, "kubectl proviso render --check -f "+policies, "")
-		if err == nil || !strings.Contains(out, " same") || !strings.Contains(out, " unexpected ") || strings.Contains(out, " different ") {
-			t.Errorf("without the policies of the table: got %v: %s", err, out)
-		}
+		return ""
 	})
+	out, err := r.shell(t, "kubectl proviso render --check -f "+policies, "")
+	if err == nil || !strings.Contains(out, " same") || !strings.Contains(out, " unexpected ") || strings.Contains(out, " different ") {
+		t.Errorf("without the policies of the table: got %v: %s", err, out)
+	}
 }

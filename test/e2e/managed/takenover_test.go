@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/proviso-authz/proviso/test/testutil/cluster"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
@@ -59,11 +58,10 @@ metadata: {name: v1.gears.example.com}
 spec: {group: gears.example.com, version: v1, groupPriorityMinimum: 1000, versionPriority: 9, insecureSkipTLSVerify: true, service: {name: other, namespace: default, port: 443}}
 `
 
-// TestTakenOver registers another server for a group whose requests barriers decide. kube-apiserver does not see them then, which the status of
+// testTakenOver registers another server for a group whose requests barriers decide. kube-apiserver does not see them then, which the status of
 // each policy and mapping tells, until it serves the group itself again.
-func TestTakenOver(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, cluster.Config{Managed: true, Args: []string{"--barriers", "--feature-gates=FineGrainedAuthorization=true"}}, (*cluster.Cluster).Up)
+func testTakenOver(t *testing.T, r *rig) {
+	t.Helper()
 	r.kubectl(t, gears, "apply", "-f", "-")
 	r.kubectl(t, "", "wait", "--for=condition=Established", "crd/gears.gears.example.com")
 	r.kubectl(t, gearPolicies, "apply", "-f", "-")
@@ -87,11 +85,10 @@ func TestTakenOver(t *testing.T) {
 	is("True Enforced", "")
 }
 
-// TestFinalizerOfAuthor has the author of a policy add the finalizer by which Proviso knows that a barrier may exist. An object of another
+// testFinalizerOfAuthor has the author of a policy add the finalizer by which Proviso knows that a barrier may exist. An object of another
 // tool with the name of the barrier stays what it is, also when the policy is deleted.
-func TestFinalizerOfAuthor(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, cluster.Config{Managed: true}, (*cluster.Cluster).Up)
+func testFinalizerOfAuthor(t *testing.T, r *rig) {
+	t.Helper()
 	const name = "validatingadmissionpolicy/mine.default.namespace.policy.proviso.dev"
 	r.kubectl(t, `
 apiVersion: admissionregistration.k8s.io/v1
@@ -124,4 +121,5 @@ spec:
 	if after := r.kubectl(t, "", "get", name, uidAndSpec); after != before {
 		t.Errorf("the object of another tool is %s, was %s", after, before)
 	}
+	r.kubectl(t, "", "delete", name)
 }

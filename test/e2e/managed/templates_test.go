@@ -12,12 +12,10 @@ import (
 	"github.com/proviso-authz/proviso/test/testutil/templatetable"
 )
 
-// TestTemplates tries the templates on clusters whose kube-apiserver has no flag for Proviso: barriers alone refuse requests.
-func TestTemplates(t *testing.T) {
-	t.Parallel()
-	onEachKubernetes(t, func(t *testing.T, r *rig) {
-		templatetable.Run(t, &templatetable.Cluster{
-			Kubectl: r.Kubectl, Sender: newSender(t, r), Folder: filepath.Join(r.repository, "artifacts", "templates"),
-		})
+// testTemplates tries the templates on clusters whose kube-apiserver has no flag for Proviso: barriers alone refuse requests.
+func testTemplates(t *testing.T, r *rig) {
+	t.Helper()
+	templatetable.Run(t, &templatetable.Cluster{
+		Kubectl: r.Kubectl, Sender: newSender(t, r), Folder: filepath.Join(r.repository, "artifacts", "templates"),
 	})
 }

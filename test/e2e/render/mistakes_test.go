@@ -131,10 +131,9 @@ func leaves(command *cobra.Command, prefix string) (names []string) {
 	return names
 }
 
-// TestBadInput runs each command with each kind of bad input.
-func TestBadInput(t *testing.T) {
+// testBadInput runs each command with each kind of bad input.
+func testBadInput(t *testing.T, r *rig) {
 	t.Parallel()
-	r := newRig(t, false)
 	streams, _, _, _ := genericiooptions.NewTestIOStreams()
 	commands := leaves(kubectl.NewCommand(streams), "")
 	if len(commands) != len(badInputs) {

@@ -255,10 +255,20 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// TestCanI asks a cluster without Proviso: it answers like kubectl auth can-i, and warns of what it does not see.
-func TestCanI(t *testing.T) {
+// TestReaders has the commands that change nothing run beside each other on one cluster.
+func TestReaders(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, false)
+	for name, test := range map[string]func(*testing.T, *rig){
+		"can-i": testCanI, "others": testOthers, "lint": testLint, "explain": testExplain, "bad input": testBadInput,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, r) })
+	}
+}
+
+// testCanI asks a cluster without Proviso: it answers like kubectl auth can-i, and warns of what it does not see.
+func testCanI(t *testing.T, r *rig) {
+	t.Parallel()
 	const warning = "Warning: the server does not serve authorization.proviso.dev: "
 	for _, tc := range []struct {
 		args      string
@@ -278,10 +288,9 @@ func TestCanI(t *testing.T) {
 	}
 }
 
-// TestOthers runs the other commands on a cluster without Proviso.
-func TestOthers(t *testing.T) {
+// testOthers runs the other commands on a cluster without Proviso.
+func testOthers(t *testing.T, r *rig) {
 	t.Parallel()
-	r := newRig(t, false)
 	for _, tc := range []struct {
 		args, out, errOut string
 		code              int
@@ -298,10 +307,9 @@ func TestOthers(t *testing.T) {
 	}
 }
 
-// TestLint checks a policy with a field that does not exist against the schemas of a cluster: from the cluster, and from a file.
-func TestLint(t *testing.T) {
+// testLint checks a policy with a field that does not exist against the schemas of a cluster: from the cluster, and from a file.
+func testLint(t *testing.T, r *rig) {
 	t.Parallel()
-	r := newRig(t, false)
 	const policy = `printf '%s' '{apiVersion: policy.proviso.dev/v1alpha1, kind: ClusterAuthorizationPolicy, metadata: {name: a}, spec: {effect: Deny, rules: [{verbs: [create], apiGroups: [""], apiVersions: [v1], resources: [RESOURCE]}], condition: "object.spec.hostNetwrk == true"}}' |
 kubectl proviso lint -f - `
 	for _, tc := range []struct {
@@ -325,10 +333,9 @@ kubectl proviso lint -f - `
 	}
 }
 
-// TestExplain explains by the policies of a cluster that has none.
-func TestExplain(t *testing.T) {
+// testExplain explains by the policies of a cluster that has none.
+func testExplain(t *testing.T, r *rig) {
 	t.Parallel()
-	r := newRig(t, false)
 	const want = "error: the cluster has no policies of Proviso: it does not serve policy.proviso.dev/v1alpha1; name files with policies with -f\n"
 	if out, errOut, code := r.shell(t, "kubectl proviso explain -f artifacts/examples/storage-class/review.yaml"); code != 2 || out != "" || errOut != want {
 		t.Errorf("got %d %s%s", code, out, errOut)

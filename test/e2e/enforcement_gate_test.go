@@ -14,13 +14,14 @@ import (
 
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/test/testutil/cases"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 // TestEnforcementWithTheGateOff makes the requests of the table at a server without the
 // feature gate ConditionalAuthorization. Requests that are decided without conditions end as
 // they do with it; all others are refused. What is decided without conditions is what another
-// server, with the gate, answers who does not ask for any.
+// server, with the gate, answers who does not ask for any. It tries a third of the sets, or all with all cases.
 func TestEnforcementWithTheGateOff(t *testing.T) {
 	t.Parallel()
 	var urls []string
@@ -43,9 +44,10 @@ func TestEnforcementWithTheGateOff(t *testing.T) {
 	for _, user := range []string{"alice", "bob", "carol"} {
 		x.clients[user] = at(urls[1], user)
 	}
+	sets := cases.Sample(x.sets, 3)
 	var with, without atomic.Int32 // conditions
 	t.Run("sets", func(t *testing.T) {
-		for _, set := range x.sets {
+		for _, set := range sets {
 			set.elsewhere("gate-")
 			t.Run(set.Set, func(t *testing.T) {
 				t.Parallel()
@@ -63,7 +65,7 @@ func TestEnforcementWithTheGateOff(t *testing.T) {
 			})
 		}
 	})
-	if without.Load() < 10 || with.Load() < 100 {
+	if without.Load() < 5 || with.Load() < 50 {
 		t.Errorf("%d requests were decided without conditions, and %d on them: the table proves little", without.Load(), with.Load())
 	}
 }
@@ -140,9 +142,10 @@ func (c *tableCase) firstCheck() check {
 // settleGate waits until the policies of a set have arrived at the other server.
 func (x *table) settleGate(t *testing.T, off versioned.Interface, set *tableSet) {
 	t.Helper()
-	other := &table{proviso: off}
+	other, rows := &table{proviso: off}, set.Rows
 	poll.Holds(t, "policies of "+set.Set, func() bool {
-		for _, row := range set.Rows {
+		for ; len(rows) > 0; rows = rows[1:] {
+			row := rows[0]
 			c := &tableCase{tableRow: row, set: set, route: "off"}
 			q := c.firstCheck()
 			o := admitted{subresource: c.Sub}

@@ -31,6 +31,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	kubectlplugin "github.com/proviso-authz/proviso/pkg/kubectl"
+	"github.com/proviso-authz/proviso/test/testutil/cases"
 	"github.com/proviso-authz/proviso/test/testutil/golden"
 )
 
@@ -295,13 +296,14 @@ func listed(rules, changes, resource, verb string) int {
 	return 1
 }
 
-const (
+// pluginSeed is the seed of the random tests of the plugin.
+const pluginSeed = 5681
+
+var (
 	// questions is the number of random questions without conditions.
-	questions = 200
+	questions = cases.Number(200, 3)
 	// decisions is the number of random requests with an object.
-	decisions = 600
-	// pluginSeed is the seed of the random tests of the plugin.
-	pluginSeed = 5681
+	decisions = cases.Number(600, 3)
 )
 
 // together calls a function for each element, six at a time.

@@ -3,8 +3,8 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package cases says how many random cases a test tries: as many as fit into some seconds. With PROVISO_CASES=all in the environment it tries all of
-// them.
+// Package cases says how many cases a test tries: as many random ones as fit into some seconds, and a sample of a table that another test tries as a
+// whole. With PROVISO_CASES=all in the environment tests try all of them.
 package cases
 
 import (
@@ -12,8 +12,31 @@ import (
 	"time"
 )
 
-// usual is the time for the cases of a test.
-const usual = 3 * time.Second
+// isAll reports whether tests try all cases.
+func isAll() bool { return os.Getenv("PROVISO_CASES") == "all" }
+
+// Sample returns every nth of some cases, from the first one on.
+func Sample[T any](cases []T, nth int) []T {
+	if isAll() {
+		return cases
+	}
+	var sample []T
+	for i := 0; i < len(cases); i += nth {
+		sample = append(sample, cases[i])
+	}
+	return sample
+}
+
+// Number returns how many of all cases a test tries if it tries one of n.
+func Number(all, n int) int {
+	if isAll() {
+		return all
+	}
+	return all / n
+}
+
+// IsSampled reports whether a test tries a case on one of several ways: each case is tried on one of them, in turns.
+func IsSampled(number, way, ways int) bool { return isAll() || number%ways == way }
 
 // Cases counts the cases of a test. It must not be used by several goroutines.
 type Cases struct {
@@ -27,7 +50,7 @@ func Of(all int) *Cases { return For(usual, all) }
 // For is like Of, for a test that needs another time.
 func For(limit time.Duration, all int) *Cases {
 	c := &Cases{all: all}
-	if os.Getenv("PROVISO_CASES") != "all" {
+	if !isAll() {
 		c.end = time.Now().Add(limit)
 	}
 	return c

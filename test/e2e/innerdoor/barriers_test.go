@@ -118,7 +118,7 @@ func (p *pair) never(t *testing.T) (stop func()) {
 						sent++
 					}
 				}
-				time.Sleep(100 * time.Millisecond)
+				time.Sleep(250 * time.Millisecond)
 			}
 			if t.Logf("%d requests that policies deny were sent to kube-apiserver %d, %d passed", sent, server, passed); sent < 30 {
 				t.Errorf("too few requests were sent to kube-apiserver %d", server)
@@ -149,7 +149,7 @@ func (p *pair) goesOn(t *testing.T) (stop func()) {
 					t.Errorf("%s, of a user whom RBAC allows: got %+v, %v", row, answer, err)
 				}
 			}
-			time.Sleep(50 * time.Millisecond)
+			time.Sleep(100 * time.Millisecond)
 		}
 		t.Logf("%d writes of a user whom RBAC allows were sent", writes)
 	})

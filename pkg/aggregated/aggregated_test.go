@@ -209,7 +209,7 @@ func newRig(t *testing.T, frontDoor bool) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.pace.Now = func() time.Time { return r.now }
+	r.pace.Burst, r.pace.Now = 1, func() time.Time { return r.now }
 	return r
 }
 

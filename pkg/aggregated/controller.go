@@ -56,6 +56,7 @@ func NewController(config Config) (c *Controller, err error) {
 		return nil, errConfig
 	}
 	c = &Controller{config: config}
+	c.pace.Burst = controller.StatusBurst
 	c.Controller, err = controller.New(controller.Config[string]{
 		Name: "enforcement-configurations", QueueName: "enforcement_configuration_status", Objects: "enforcement configurations", Client: config.Client,
 		Staleness: config.Enforcement, StalenessBound: config.StalenessBound,
@@ -104,7 +105,7 @@ func (c *Controller) probe(ctx context.Context) error {
 }
 
 // writeStatus writes the status of a configuration if it differs from the stored status. If the stored status describes the current
-// generation, it is written at most once in controller.PaceInterval, and not before the APIServices have been read.
+// generation, it is written at the pace of controller.Pace, and not before the APIServices have been read.
 func (c *Controller) writeStatus(ctx context.Context, name string) error {
 	obj, exists, err := c.informer.GetIndexer().GetByKey(name)
 	s, ok := obj.(*policyv1alpha1.EnforcementConfiguration)
@@ -121,6 +122,9 @@ func (c *Controller) writeStatus(ctx context.Context, name string) error {
 	isObserved := s.Status.ObservedGeneration == s.Generation && s.DeletionTimestamp == nil
 	if isObserved && (c.config.Enforcement.services == nil || !c.config.Enforcement.services.IsKnown()) {
 		return nil // Recheck follows
+	}
+	if !isObserved {
+		c.pace.Forget(name)
 	}
 	if wait := c.pace.Wait(name); isObserved && wait > 0 {
 		c.EnqueueAfter(name, wait)

@@ -59,6 +59,7 @@ func start(t *testing.T, bound time.Duration, objects ...runtime.Object) *runnin
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.pace.Burst = 1
 	r.pace.Now = func() time.Time {
 		r.mu.Lock()
 		defer r.mu.Unlock()

@@ -8,20 +8,28 @@ package controller
 import (
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
-// PaceInterval is the least time between two writes of a status that Pace allows.
+// PaceInterval is the time after which Pace allows another write of a status.
 const PaceInterval = 30 * time.Second
 
+// StatusBurst is how many writes of a status that says what other components do pass at once: it is not known yet, what was there before
+// still applies, and the new specification applies.
+const StatusBurst = 3
+
 // Pace bounds how often the status of an object is written because of what this replica has found out, and not because of the object:
-// replicas that do not agree would write it in turns, as fast as the store allows. The zero value is ready. Its methods may be called
-// concurrently.
+// replicas that do not agree would write it in turns, as fast as the store allows. The zero value allows one write in each PaceInterval. Its
+// methods may be called concurrently.
 type Pace[K comparable] struct {
+	// Burst is how many writes of an object pass at once after a time without any, or after Forget. If zero, one does.
+	Burst int
 	// Now returns the time. If nil, it is time.Now.
 	Now func() time.Time
 
 	mu      sync.Mutex
-	written map[K]time.Time
+	written map[K]*rate.Limiter
 }
 
 func (p *Pace[K]) now() time.Time {
@@ -35,11 +43,11 @@ func (p *Pace[K]) now() time.Time {
 func (p *Pace[K]) Wait(key K) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	last, ok := p.written[key]
-	if !ok {
+	limiter := p.written[key]
+	if limiter == nil {
 		return 0
 	}
-	return PaceInterval - p.now().Sub(last)
+	return time.Duration((1 - limiter.TokensAt(p.now())) * float64(PaceInterval))
 }
 
 // Wrote records that a status has been written.
@@ -47,12 +55,15 @@ func (p *Pace[K]) Wrote(key K) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.written == nil {
-		p.written = map[K]time.Time{}
+		p.written = map[K]*rate.Limiter{}
 	}
-	p.written[key] = p.now()
+	if p.written[key] == nil {
+		p.written[key] = rate.NewLimiter(rate.Every(PaceInterval), max(p.Burst, 1))
+	}
+	p.written[key].ReserveN(p.now(), 1)
 }
 
-// Forget forgets an object that has been deleted.
+// Forget forgets what was written of an object: it has been deleted, or has a new specification.
 func (p *Pace[K]) Forget(key K) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -94,6 +94,7 @@ func NewController(config Config) (c *Controller, err error) {
 		return nil, errors.New("a controller of policies needs a client, a compiler, a source, and the revision of the store")
 	}
 	c = &Controller{config: config, builder: engine.NewBuilder(), dirty: map[engine.Key]bool{}, results: map[engine.Key]result{}, pending: map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec{}}
+	c.pace.Burst = controller.StatusBurst
 	c.Controller, err = controller.New(controller.Config[engine.Key]{
 		Name: "policies", QueueName: "policy_status", Objects: "policies", Client: config.Client,
 		Staleness: config.Source, StalenessBound: config.StalenessBound,

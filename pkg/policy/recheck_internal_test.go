@@ -143,6 +143,7 @@ func start(t *testing.T, config Config, objects ...runtime.Object) *started {
 	if s.Controller, err = NewController(config); err != nil {
 		t.Fatal(err)
 	}
+	s.pace.Burst = 1
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); s.Run(ctx) }()
@@ -217,6 +218,7 @@ func TestRecheck(t *testing.T) {
 func TestChangesDoNotWait(t *testing.T) {
 	t.Parallel()
 	s, d, key := newStepper(t), &door{}, engine.Key{Name: "p"}
+	s.pace.Burst = 1
 	s.accepting()
 	d.set(true)
 	s.config.Server = d.server()
@@ -245,6 +247,8 @@ func TestChangesDoNotWait(t *testing.T) {
 		}
 	}
 	d.set(true)
+	want("other components, after the change", 1)
+	d.set(true, "https://a")
 	want("other components within the interval", 0)
 	p = p.DeepCopy()
 	p.Status = *s.get(key).status.DeepCopy()
@@ -318,6 +322,7 @@ func TestIncompleteTypes(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, d, key := newStepper(t), &door{}, engine.Key{Name: "p"}
+	s.pace.Burst = 1
 	s.accepting()
 	d.set(true)
 	s.config.Server, s.config.Types = d.server(), types

@@ -81,6 +81,9 @@ func (c *Controller) writeStatus(ctx context.Context, key engine.Key) error {
 	if status.TypeChecking != nil {
 		c.EnqueueAfter(key, recheckMistakes)
 	}
+	if p.status.ObservedGeneration != p.meta.Generation {
+		c.pace.Forget(key)
+	}
 	isPlaced := !apiequality.Semantic.DeepEqual(status, p.status) && differsByPlaces(p, status)
 	switch wait := c.pace.Wait(key); {
 	//guard:status-before-anything-known

@@ -225,16 +225,29 @@ func TestStatusFollowsPlaces(t *testing.T) {
 	current = places(true)
 	write("probed", "Enforced", 1)
 	write("probed, once more", "", 0)
-	now, current = now.Add(controller.PaceInterval-1), places(true, "https://a")
-	write("a server lacks it, within the interval", "", 0)
-	now = now.Add(1)
+	current = places(true, "https://a")
 	write("a server lacks it", "InnerDoorUnknown", 1)
+	current = places(true)
+	write("probed again", "Enforced", 1)
+	now, current = now.Add(controller.PaceInterval-time.Millisecond), places(true, "https://a")
+	write("a server lacks it again, within the interval", "", 0)
+	now = now.Add(time.Millisecond)
+	write("a server lacks it again", "InnerDoorUnknown", 1)
 
 	other := s.get(key) // as another replica writes it
 	other.status.Enforcement[0].Result = policyv1alpha1.ResultEnforced
 	write("another replica does not agree", "", 0)
 	now = now.Add(controller.PaceInterval)
 	write("another replica does not agree, later", "InnerDoorUnknown", 1)
+	other = s.get(key)
+	other.status.Enforcement[0].Result = policyv1alpha1.ResultEnforced
+	write("another replica does not agree once more", "", 0)
+	other.meta.Generation++
+	s.publish(t.Context())
+	write("the specification is new", "InnerDoorUnknown", 1)
+	other = s.get(key)
+	other.status.Enforcement[0].Result = policyv1alpha1.ResultEnforced
+	write("another replica does not agree about the new one", "InnerDoorUnknown", 1)
 	now, current = now.Add(controller.PaceInterval), places(false)
 	write("not probed any more", "", 0)
 

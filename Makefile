@@ -97,7 +97,7 @@ GOTEST = go test -count=1 -vet=off
 
 .PHONY: test
 test: ## Run what finds the mistakes of this kind of software, end to end included, in 20 minutes.
-	@hack/steps.sh test-needs test-unit test-race test-modules test-integration test-e2e
+	@hack/steps.sh test-needs test-unit+test-race+test-modules+test-integration test-e2e
 
 .PHONY: test-all
 test-all: ## Run all tests; takes hours. What make test leaves out is in hack/test-all.txt.

@@ -8,6 +8,7 @@ package managed_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/proviso-authz/proviso/test/testutil/documents"
@@ -25,8 +26,15 @@ func TestFirstSteps(t *testing.T) {
 			if n := documents.Blocks(string(content)); n < 5 {
 				t.Errorf("found %d blocks in %s", n, name)
 			}
-			if err := documents.Run(t.Context(), r.Cluster, string(content)); err != nil {
-				t.Error(name, err)
+			scripts := []string{string(content)}
+			if name == "templates.md" {
+				// The recipe is for all templates, also those with a policy that has no barrier.
+				scripts = append(scripts, strings.ReplaceAll(string(content), "restart-and-scale", "everything-but-secrets"))
+			}
+			for _, script := range scripts {
+				if err := documents.Run(t.Context(), r.Cluster, script); err != nil {
+					t.Error(name, err)
+				}
 			}
 		}
 	})

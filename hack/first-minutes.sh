@@ -64,9 +64,9 @@ paste_documents dev
 
 demo
 
-# The oldest kube-apiserver takes minutes to build, so that only machines that have it run it.
-kubernetes=newest
-[[ -x _output/bin/kube-apiserver-oldest ]] && kubernetes=oldest
-demo MODE=managed KUBERNETES="${kubernetes}"
+# The oldest kube-apiserver takes minutes to build, so that only machines that have it run it. The documents that start the demo use the same.
+export KUBERNETES=newest
+[[ -x _output/bin/kube-apiserver-oldest ]] && KUBERNETES=oldest
+demo MODE=managed
 paste_commands hack/demo-managed.sh
 paste_documents managed

@@ -185,6 +185,7 @@ func TestValidateConditionSets(t *testing.T) {
 		{"an ID that only looks like Kubernetes", one(func(c *authorization.SubjectAccessReviewCondition) { c.ID = "notk8s.io/x" }), nil},
 		{"no type", one(func(c *authorization.SubjectAccessReviewCondition) { c.Type = "" }), []string{"conditions[0].type: Required"}},
 		{"the node authorizer's type", one(func(c *authorization.SubjectAccessReviewCondition) { c.Type = "k8s.io/node-authorizer" }), nil},
+		{"the other name of CEL", one(func(c *authorization.SubjectAccessReviewCondition) { c.Type = "authorizer.kubernetes.io/cel" }), nil},
 		{"a type of Kubernetes that no KEP names", one(func(c *authorization.SubjectAccessReviewCondition) { c.Type = "k8s.io/magic" }), []string{"is reserved"}},
 		{"an unknown effect", one(func(c *authorization.SubjectAccessReviewCondition) { c.Effect = "Maybe" }), []string{"conditions[0].effect: Unsupported"}},
 		{"no effect", one(func(c *authorization.SubjectAccessReviewCondition) { c.Effect = "" }), []string{"conditions[0].effect: Unsupported"}},

@@ -15,9 +15,9 @@ import (
 // PaceInterval is the time after which Pace allows another write of a status.
 const PaceInterval = 30 * time.Second
 
-// StatusBurst is how many writes of a status that says what other components do pass at once: it is not known yet, what was there before
-// still applies, and the new specification applies.
-const StatusBurst = 3
+// StatusBurst is how many writes of a status that says what other components do pass at once. A policy whose barrier comes into force has four or
+// five: the barrier is about to be written, an earlier text is in force, the sentinel has not followed, a kube-apiserver has not loaded it, all have.
+const StatusBurst = 6
 
 // Pace bounds how often the status of an object is written because of what this replica has found out, and not because of the object:
 // replicas that do not agree would write it in turns, as fast as the store allows. The zero value allows one write in each PaceInterval. Its

@@ -197,6 +197,7 @@ func TestStatusFollowsPlaces(t *testing.T) {
 	}
 	s := newStepper(t)
 	s.accepting()
+	s.pace.Burst = 3
 	now, current := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC), places(false)
 	s.pace.Now = func() time.Time { return now }
 	s.config.Server = enforcementstatus.Server{FrontDoor: true, Places: func() *enforcementstatus.Places { return current }}

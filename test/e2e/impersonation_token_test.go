@@ -25,12 +25,8 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
-	"github.com/proviso-authz/proviso/generated/clientset/versioned"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
 // issuer makes tokens whose claims kube-apiserver turns into extra.
@@ -126,43 +122,22 @@ func TestTokensDoNotNarrow(t *testing.T) {
 	if err := own.Up(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// review asks something that everybody may ask, and that has an object.
-	review := func(server, caFile, serverName, token string) error {
-		client, err := versioned.NewForConfig(&rest.Config{
-			Host: server, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAFile: caFile, ServerName: serverName},
-		})
-		if err != nil {
-			return err
-		}
-		_, err = client.AuthorizationV1alpha1().SelfSubjectAccessReviews().Create(t.Context(), &authorizationv1alpha1.SelfSubjectAccessReview{
-			Spec: authorizationv1alpha1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Version: "v1", Resource: "pods"}},
-		}, metav1.CreateOptions{})
-		return err
+	table, conditions := impersonationTable(t)
+	values := map[string]string{}
+	for name, text := range conditions {
+		values[name] = tokens.token(t, "jane", text)
 	}
-	direct := func(token string) error {
-		return review(own.ProvisoURL(), own.ProvisoCAFile(), cluster.ServerName, token)
+	through, err := own.Client(cluster.Admin)
+	if err != nil {
+		t.Fatal(err)
 	}
-	through := func(token string) error { return review(own.KubeAPIServerURL(), own.CAFile(), "", token) }
-	retry(t, func() error { return direct(tokens.token(t, "jane", "")) }) // kube-apiserver reads the keys in its own time
-
-	const denying = `[{"authorizerName":"x","conditions":[{"id":"example.com/x","effect":"Deny","type":"k8s.io/authorization-cel","condition":"object.spec.resourceAttributes.verb == 'get'","description":"jane gets nothing"}]}]`
-	for _, tc := range []struct {
-		name       string
-		do         func(string) error
-		conditions string
-		want       string // empty if it is allowed
-	}{
-		{"through kube-apiserver", through, "", ""},
-		{"direct, with conditions that would not deny", direct, strings.Replace(denying, "'get'", "'list'", 1), "Unauthorized"},
-		{"direct, with conditions that would", direct, denying, "Unauthorized"},
-		{"direct, with what nobody can read", direct, "x", "Unauthorized"},
-		{"through kube-apiserver, with conditions that do not deny", through, strings.Replace(denying, "'get'", "'list'", 1), ""},
-		{"through kube-apiserver, with conditions that do", through, denying, "jane gets nothing"},
-		{"through kube-apiserver, with what nobody can read", through, "x", "cannot be read"},
-	} {
-		err := tc.do(tokens.token(t, "jane", tc.conditions))
-		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%s: got %v, want %q", tc.name, err, tc.want)
-		}
+	direct, err := own.Client(cluster.Admin + "-direct")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rows, admin := range map[string]*rest.Config{"tokens, through kube-apiserver": through, "tokens, direct": direct} {
+		runner := &requests.Runner{Sender: requests.NewSender(admin, nil), Values: values}
+		runner.Await(t, table.Rows[rows][0]) // kube-apiserver reads the keys of the issuer some time later
+		runner.Run(t, table.Rows[rows])
 	}
 }

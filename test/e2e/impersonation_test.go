@@ -46,6 +46,8 @@ var constraints = map[string]string{"conditional": "constrainedimpersonate", "us
 // impersonationTests are the tests that share two replicas, with the mode conditional and without it.
 type impersonationTests struct {
 	*requests.Table
+	// tokens are the conditions in the tokens of jane.
+	tokens  map[string]string
 	on, off *impersonator
 	// frontProxy has the certificate with which kube-apiserver passes requests on.
 	frontProxy rest.TLSClientConfig
@@ -54,8 +56,8 @@ type impersonationTests struct {
 // TestImpersonation sends the requests of the tables with headers that impersonate, or that a front proxy sets, to replicas with the mode conditional on and off.
 func TestImpersonation(t *testing.T) {
 	t.Parallel()
-	i := &impersonationTests{}
-	i.Table, _ = impersonationTable(t)
+	var about struct{ Tokens map[string]string }
+	i := &impersonationTests{Table: requests.ReadFile(t, filepath.Join("testdata", "impersonation.yaml"), &about, impersonationMarks...), tokens: about.Tokens}
 	sender := i.newSender(t)
 	i.on, i.off = newImpersonator(t, sender, impersonationOn), newImpersonator(t, sender, impersonationOff)
 	stories := readStories(t)
@@ -66,7 +68,7 @@ func TestImpersonation(t *testing.T) {
 	i.apply(t, manifest)
 	for name, test := range map[string]func(*testing.T){
 		"matrix": i.testMatrix, "extra": i.testExtra, "between servers": i.testBetweenServers, "gates": i.testGates,
-		"privileged": i.testPrivileged, "conditional": i.testConditional, "delegation": i.testDelegation,
+		"privileged": i.testPrivileged, "conditional": i.testConditional, "delegation": i.testDelegation, "tokens": i.testTokens,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -79,14 +81,6 @@ func TestImpersonation(t *testing.T) {
 			s.test(t, i.on)
 		})
 	}
-}
-
-// impersonationTable reads the requests of all tests but the stories, and the conditions in the tokens of jane.
-func impersonationTable(t *testing.T) (table *requests.Table, tokens map[string]string) {
-	t.Helper()
-	var about struct{ Tokens map[string]string }
-	table = requests.ReadFile(t, filepath.Join("testdata", "impersonation.yaml"), &about, impersonationMarks...)
-	return table, about.Tokens
 }
 
 // newSender returns a sender for the users of the tables, and for the front proxy.

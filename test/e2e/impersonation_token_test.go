@@ -13,33 +13,30 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"k8s.io/client-go/rest"
-
-	"github.com/proviso-authz/proviso/test/testutil/cluster"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
-// issuer makes tokens whose claims kube-apiserver turns into extra.
+// issuer issues tokens whose claims kube-apiserver turns into extra. configuration is a file that has kube-apiserver accept the tokens.
 type issuer struct {
 	*httptest.Server
-	key *rsa.PrivateKey
+	key           *rsa.PrivateKey
+	configuration string
 }
 
-func newIssuer(t *testing.T) *issuer {
-	t.Helper()
+func newIssuer() (*issuer, error) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	i := &issuer{key: key}
 	encode := base64.RawURLEncoding.EncodeToString
@@ -53,11 +50,16 @@ func newIssuer(t *testing.T) *issuer {
 		}}})
 	})
 	i.Server = httptest.NewTLSServer(mux)
-	t.Cleanup(i.Close)
-	return i
+	file, err := os.CreateTemp("", "proviso-e2e-authentication-")
+	if err != nil {
+		return nil, err
+	}
+	i.configuration = file.Name()
+	_, err = file.WriteString(i.authentication())
+	return i, errors.Join(err, file.Close())
 }
 
-// token is for a user, whose extra has the conditions if they are not empty.
+// token returns a token for a user, whose extra has the conditions if they are not empty.
 func (i *issuer) token(t *testing.T, user, conditions string) string {
 	t.Helper()
 	claims := map[string]any{"iss": i.URL, "aud": "proviso-test", "sub": user, "iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix()}
@@ -80,7 +82,7 @@ func (i *issuer) token(t *testing.T, user, conditions string) string {
 	return signed + "." + base64.RawURLEncoding.EncodeToString(signature)
 }
 
-// authentication is the configuration by which kube-apiserver believes the tokens.
+// authentication returns the content of the configuration.
 func (i *issuer) authentication() string {
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: i.Certificate().Raw})
 	return fmt.Sprintf(`
@@ -100,44 +102,16 @@ jwt:
 `, i.URL, strings.ReplaceAll(strings.TrimSpace(string(ca)), "\n", "\n      "))
 }
 
-// TestTokensDoNotNarrow has kube-apiserver say about the user of a token what only a front
-// proxy may say. Proviso refuses it; through kube-apiserver, which is one, it restricts the request.
-func TestTokensDoNotNarrow(t *testing.T) {
-	t.Parallel()
-	dir, err := os.MkdirTemp("", "tn") // short enough for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	tokens := newIssuer(t)
-	file := filepath.Join(dir, "authentication.yaml")
-	if err := os.WriteFile(file, []byte(tokens.authentication()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	own, err := cluster.New(cluster.Config{Dir: dir, Bin: stack.Bin, Manifests: stack.Manifests, KubeAPIServerArgs: []string{"--authentication-config=" + file}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	own.StopAfter(t)
-	if err := own.Up(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	table, conditions := impersonationTable(t)
+// testTokens sends tokens for which kube-apiserver says about their user what only a front proxy may say. Proviso refuses them; through kube-apiserver, which is a front proxy,
+// the extra restricts the request.
+func (i *impersonationTests) testTokens(t *testing.T) {
 	values := map[string]string{}
-	for name, text := range conditions {
-		values[name] = tokens.token(t, "jane", text)
+	for name, conditions := range i.tokens {
+		values[name] = tokens.token(t, "jane", conditions)
 	}
-	through, err := own.Client(cluster.Admin)
-	if err != nil {
-		t.Fatal(err)
-	}
-	direct, err := own.Client(cluster.Admin + "-direct")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for rows, admin := range map[string]*rest.Config{"tokens, through kube-apiserver": through, "tokens, direct": direct} {
-		runner := &requests.Runner{Sender: requests.NewSender(admin, nil), Values: values}
-		runner.Await(t, table.Rows[rows][0]) // kube-apiserver reads the keys of the issuer some time later
-		runner.Run(t, table.Rows[rows])
+	for rows, admin := range map[string]string{"tokens, through kube-apiserver": "admin", "tokens, direct": "admin-direct"} {
+		runner := &requests.Runner{Sender: requests.NewSender(config(t, admin), nil), Values: values}
+		runner.Await(t, i.Rows[rows][0]) // kube-apiserver reads the keys of the issuer some time later
+		runner.Run(t, i.Rows[rows])
 	}
 }

@@ -9,12 +9,15 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 )
 
 const impersonationNamespace = "impersonation"
@@ -49,52 +52,34 @@ func (r impersonationRow) name() string {
 func (r impersonationRow) short() string { return fmt.Sprintf("impersonator-%03d", r.index) }
 
 func (r impersonationRow) String() string {
-	return fmt.Sprintf("%03d %s, %s, %s", r.index, r.target.Username, r.request, r.about)
+	return fmt.Sprintf("%03d %s, %s %s, %s", r.index, r.target.Username, r.request.method, r.request.path, r.about)
 }
 
-// impersonatedRequest is a request and how it is made.
-type impersonatedRequest struct {
-	authorizationv1.ResourceAttributes
-	path string // of a request that is not for a resource
-}
+// impersonatedRequest is a request.
+type impersonatedRequest struct{ method, path string }
 
-func (r impersonatedRequest) String() string {
-	if r.path != "" {
-		return r.Verb + " " + r.path
-	}
-	return strings.TrimSpace(fmt.Sprintf("%s %s/%s %s", r.Verb, r.Resource, r.Subresource, r.Name))
-}
+var requestInfos = &genericapirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 
-var methods = map[string]string{
-	"get": http.MethodGet, "list": http.MethodGet, "watch": http.MethodGet, "create": http.MethodPost, "update": http.MethodPut,
-	"patch": http.MethodPatch, "delete": http.MethodDelete, "deletecollection": http.MethodDelete,
-}
-
-func (r impersonatedRequest) url() string {
-	if r.path != "" {
-		return r.path
+// attributes returns the attributes of a request for a resource, or of another one.
+func (r impersonatedRequest) attributes() (*authorizationv1.ResourceAttributes, *authorizationv1.NonResourceAttributes) {
+	target, err := url.Parse(r.path)
+	if err != nil {
+		panic(err)
 	}
-	path := "/api/" + r.Version
-	if r.Group != "" {
-		path = "/apis/" + r.Group + "/" + r.Version
+	info, err := requestInfos.NewRequestInfo(&http.Request{Method: r.method, URL: target})
+	if err != nil {
+		panic(err)
 	}
-	if r.Namespace != "" {
-		path += "/namespaces/" + r.Namespace
+	if !info.IsResourceRequest {
+		return nil, &authorizationv1.NonResourceAttributes{Verb: info.Verb, Path: info.Path}
 	}
-	path += "/" + r.Resource
-	for _, part := range []string{r.Name, r.Subresource} {
-		if part != "" {
-			path += "/" + part
-		}
+	resource := &authorizationv1.ResourceAttributes{
+		Verb: info.Verb, Group: info.APIGroup, Version: info.APIVersion, Namespace: info.Namespace, Resource: info.Resource, Subresource: info.Subresource, Name: info.Name,
 	}
-	query := ""
-	if r.Verb == "watch" {
-		query = "?watch=true&timeoutSeconds=1"
+	if info.LabelSelector != "" {
+		resource.LabelSelector = &authorizationv1.LabelSelectorAttributes{RawSelector: info.LabelSelector}
 	}
-	if r.LabelSelector != nil {
-		query = "?labelSelector=" + r.LabelSelector.RawSelector
-	}
-	return path + query
+	return resource, nil
 }
 
 // impersonationGrant is a permission, in a namespace or everywhere.
@@ -103,17 +88,18 @@ type impersonationGrant struct {
 	rule      rbacv1.PolicyRule
 }
 
+// grantOn grants to impersonate in a mode for a request.
 func grantOn(mode string, r impersonatedRequest) impersonationGrant {
-	prefix := "impersonate-on:" + mode + ":"
-	if r.path != "" {
-		return impersonationGrant{rule: rbacv1.PolicyRule{Verbs: []string{prefix + httpVerb(r.Verb)}, NonResourceURLs: []string{r.path}}}
+	verb := "impersonate-on:" + mode + ":"
+	resource, path := r.attributes()
+	if path != nil {
+		return impersonationGrant{rule: rbacv1.PolicyRule{Verbs: []string{verb + path.Verb}, NonResourceURLs: []string{path.Path}}}
 	}
-	verb := prefix + r.Verb
-	resource := r.Resource
-	if r.Subresource != "" {
-		resource += "/" + r.Subresource
+	name := resource.Resource
+	if resource.Subresource != "" {
+		name += "/" + resource.Subresource
 	}
-	return impersonationGrant{rule: rbacv1.PolicyRule{Verbs: []string{verb}, APIGroups: []string{r.Group}, Resources: []string{resource}}}
+	return grantPart(verb+resource.Verb, resource.Group, name)
 }
 
 // grantPart grants to impersonate one thing, or every one without names.
@@ -184,16 +170,13 @@ func impersonationRows() []impersonationRow {
 	return rows
 }
 
-func podRequest(verb, name, subresource string) impersonatedRequest {
-	return impersonatedRequest{ResourceAttributes: authorizationv1.ResourceAttributes{
-		Verb: verb, Version: "v1", Namespace: impersonationNamespace, Resource: "pods", Subresource: subresource, Name: name,
-	}}
-}
+// pods is the path of the pods of requests.
+const pods = "/api/v1/namespaces/" + impersonationNamespace + "/pods"
 
 // addTestPlan adds the rows of KEP-5284, "Integration tests".
 func addTestPlan(add func(impersonationRow)) {
-	listPods, getPod, updatePod := podRequest("list", "", ""), podRequest("get", "x", ""), podRequest("update", "x", "")
-	exec, logs := podRequest("get", "x", "exec"), podRequest("get", "x", "log")
+	listPods, getPod, updatePod := impersonatedRequest{"GET", pods}, impersonatedRequest{"GET", pods + "/x"}, impersonatedRequest{"PUT", pods + "/x"}
+	exec, logs := impersonatedRequest{"GET", pods + "/x/exec"}, impersonatedRequest{"GET", pods + "/x/log"}
 	bob, alice := authenticationv1.UserInfo{Username: "bob"}, authenticationv1.UserInfo{Username: "alice"}
 	impersonator := []impersonationGrant{
 		grantUser("impersonate:user-info", bob), grantOn("user-info", listPods), grantOn("user-info", getPod), grantOn("user-info", exec),
@@ -248,25 +231,19 @@ func impersonationTargets() []authenticationv1.UserInfo {
 }
 
 func impersonationRequests() []impersonatedRequest {
-	selected := podRequest("list", "", "")
-	selected.LabelSelector = &authorizationv1.LabelSelectorAttributes{RawSelector: "a=b"}
-	deployment := impersonatedRequest{ResourceAttributes: authorizationv1.ResourceAttributes{
-		Verb: "patch", Group: "apps", Version: "v1", Namespace: impersonationNamespace, Resource: "deployments", Name: "x",
-	}}
-	scale := deployment
-	scale.Verb, scale.Subresource = "update", "scale"
+	const deployment = "/apis/apps/v1/namespaces/" + impersonationNamespace + "/deployments/x"
 	return []impersonatedRequest{
-		podRequest("get", "x", ""),
-		podRequest("create", "", ""),
-		podRequest("create", "x", "exec"),
-		selected,
-		{ResourceAttributes: authorizationv1.ResourceAttributes{Verb: "get"}, path: "/imaginary"},
-		deployment,
-		podRequest("delete", "x", ""),
-		{ResourceAttributes: authorizationv1.ResourceAttributes{Verb: "watch", Version: "v1", Resource: "nodes"}},
-		scale,
-		podRequest("deletecollection", "", ""),
-		{ResourceAttributes: authorizationv1.ResourceAttributes{Verb: "create"}, path: "/imaginary/path"},
+		{"GET", pods + "/x"},
+		{"POST", pods},
+		{"POST", pods + "/x/exec"},
+		{"GET", pods + "?labelSelector=a=b"},
+		{"GET", "/imaginary"},
+		{"PATCH", deployment},
+		{"DELETE", pods + "/x"},
+		{"GET", "/api/v1/nodes?watch=true&timeoutSeconds=1"},
+		{"PUT", deployment + "/scale"},
+		{"DELETE", pods},
+		{"POST", "/imaginary/path"},
 	}
 }
 
@@ -318,12 +295,13 @@ func grantVariants(u authenticationv1.UserInfo) []grantVariant {
 		{"the request and all of the user", with(whole...)},
 		{"the request and everybody", with(all(verb)...)},
 		{"another request and all of the user", func(r impersonatedRequest) grants {
-			r.Verb = "imagine"
-			return append(grants{grantOn(mode, r)}, whole...)
+			on := grantOn(mode, r)
+			on.rule.Verbs = []string{"impersonate-on:" + mode + ":imagine"}
+			return append(grants{on}, whole...)
 		}},
 		{"the request in its namespace and all of the user", func(r impersonatedRequest) grants {
 			on := grantOn(mode, r)
-			if r.path == "" {
+			if len(on.rule.NonResourceURLs) == 0 {
 				on.namespace = impersonationNamespace
 			}
 			return append(grants{on}, whole...)
@@ -341,14 +319,13 @@ func grantVariants(u authenticationv1.UserInfo) []grantVariant {
 
 // addNodeRows adds service accounts that run on nodes, and one that does not.
 func addNodeRows(add func(impersonationRow)) {
-	get := podRequest("get", "x", "")
-	path := impersonatedRequest{ResourceAttributes: authorizationv1.ResourceAttributes{Verb: "get"}, path: "/imaginary"}
+	get, path := impersonatedRequest{"GET", pods + "/x"}, impersonatedRequest{"GET", "/imaginary"}
 	n1 := authenticationv1.UserInfo{Username: "system:node:n1"}
 	associated, arbitrary := grantUser("impersonate:associated-node", n1), grantUser("impersonate:arbitrary-node", n1)
 	one := grantPart("impersonate:associated-node", authenticationv1.GroupName, "nodes", "n1")
 	star := grantPart("impersonate:associated-node", authenticationv1.GroupName, "nodes", "*")
 	for _, requester := range []impersonationRequester{{node: "n1"}, {node: "n2"}, {account: true}} {
-		for _, request := range []impersonatedRequest{get, path, podRequest("create", "x", "exec")} {
+		for _, request := range []impersonatedRequest{get, path, {"POST", pods + "/x/exec"}} {
 			onAssociated, onArbitrary := grantOn("associated-node", request), grantOn("arbitrary-node", request)
 			for _, variant := range []struct {
 				name   string
@@ -375,7 +352,7 @@ func addNodeRows(add func(impersonationRow)) {
 
 // addRequesters adds requesters who are special.
 func addRequesters(add func(impersonationRow)) {
-	get := podRequest("get", "x", "")
+	get := impersonatedRequest{"GET", pods + "/x"}
 	for _, requester := range []impersonationRequester{
 		{groups: []string{"system:masters"}},
 		{groups: []string{"system:nodes"}},

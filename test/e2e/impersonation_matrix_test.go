@@ -8,7 +8,6 @@ package e2e_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -21,9 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/client-go/kubernetes"
@@ -94,20 +91,11 @@ func forEach(t *testing.T, n int, do func(ctx context.Context, i int) error) {
 	}
 }
 
-// prepare creates the requesters, the nodes that they run on, and their permissions.
+// prepare creates the requesters and their permissions.
 func (m *impersonationMatrix) prepare(t *testing.T) {
 	t.Helper()
 	m.kube, _ = clients(t, "admin")
 	m.tokens = make([]string, len(m.rows))
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: impersonationNamespace}}
-	if _, err := m.kube.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	for _, node := range []string{"n1", "n2"} {
-		if _, err := m.kube.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-			t.Fatal(err)
-		}
-	}
 	forEach(t, len(m.rows), func(ctx context.Context, i int) (err error) {
 		if row := m.rows[i]; row.requester.node != "" || row.requester.account {
 			m.tokens[i], err = podToken(ctx, m.kube, impersonationNamespace, row.short(), row.requester.node)
@@ -117,9 +105,8 @@ func (m *impersonationMatrix) prepare(t *testing.T) {
 	m.grant(t)
 }
 
-// grant gives each requester its permissions: a role for each permission that somebody
-// has, bound to all who have it. The last role of each kind is one of the test's own, and
-// once it has effect, so have those before it.
+// grant creates a role for each permission, bound to all requesters who have it. The last binding of each kind is of the test's own, and once it is in effect, so are those
+// before it.
 func (m *impersonationMatrix) grant(t *testing.T) {
 	t.Helper()
 	type role struct {
@@ -150,21 +137,22 @@ func (m *impersonationMatrix) grant(t *testing.T) {
 	}
 }
 
+// bind grants a permission to subjects.
 func (m *impersonationMatrix) bind(ctx context.Context, name string, grant impersonationGrant, subjects ...rbacv1.Subject) error {
-	rbac, meta := m.kube.RbacV1(), metav1.ObjectMeta{Name: name, Namespace: grant.namespace}
-	rules := []rbacv1.PolicyRule{grant.rule}
-	if grant.namespace == "" {
-		ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name}
-		_, err := rbac.ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{})
-		_, bindErr := rbac.ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: subjects}, metav1.CreateOptions{})
-		return errors.Join(err, bindErr)
+	rbac, meta, ref := m.kube.RbacV1(), metav1.ObjectMeta{Name: name, Namespace: grant.namespace}, rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name}
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{grant.rule}}
+	if _, err := rbac.ClusterRoles().Create(ctx, role, metav1.CreateOptions{}); err != nil {
+		return err
 	}
-	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name}
-	_, err := rbac.Roles(grant.namespace).Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{})
-	_, bindErr := rbac.RoleBindings(grant.namespace).Create(ctx, &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: subjects}, metav1.CreateOptions{})
-	return errors.Join(err, bindErr)
+	if grant.namespace != "" {
+		_, err := rbac.RoleBindings(grant.namespace).Create(ctx, &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: subjects}, metav1.CreateOptions{})
+		return err
+	}
+	_, err := rbac.ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: subjects}, metav1.CreateOptions{})
+	return err
 }
 
+// waitForGrants waits until the last grant in a namespace, or in all, is in effect.
 func (m *impersonationMatrix) waitForGrants(t *testing.T, namespace string) {
 	t.Helper()
 	name := "impersonation-last" + namespace
@@ -190,7 +178,7 @@ func (m *impersonationMatrix) send(t *testing.T, sender *requests.Sender, log st
 		if m.tokens[i] != "" {
 			as = &requests.User{Token: m.tokens[i]}
 		}
-		answer, err := sender.Do(ctx, as, requests.Request{Method: methods[row.request.Verb], Path: row.request.url(), Header: row.header(m.tokens[i] != "")})
+		answer, err := sender.Do(ctx, as, requests.Request{Method: row.request.method, Path: row.request.path, Header: row.header(m.tokens[i] != "")})
 		if err != nil {
 			return err
 		}
@@ -249,7 +237,8 @@ func (m *impersonationMatrix) checkReviews(t *testing.T, want []*impersonationOu
 		if i%2 == 0 {
 			client = direct
 		}
-		review, err := postImpersonation(ctx, client, m.rows[i].review(want[i].requester), i%4 < 2)
+		resource, path := m.rows[i].request.attributes()
+		review, err := postImpersonation(ctx, client, impersonationReview(want[i].requester, m.rows[i].target, resource, path), i%4 < 2)
 		if err != nil {
 			return fmt.Errorf("%s: %w", m.rows[i], err)
 		}
@@ -273,17 +262,6 @@ func postImpersonation(ctx context.Context, client versioned.Interface, review *
 	err := client.AuthorizationV1alpha1().RESTClient().Post().Resource("authorizationconditionsreviews").Name(name).SubResource("impersonation").Body(review).Do(ctx).Into(result)
 	return result, err
 }
-
-// review returns a review about the row and the requester whom the server saw.
-func (r impersonationRow) review(requester authenticationv1.UserInfo) *authorizationv1alpha1.ImpersonationReview {
-	if r.request.path != "" {
-		return impersonationReview(requester, r.target, nil, &authorizationv1.NonResourceAttributes{Verb: httpVerb(r.request.Verb), Path: r.request.path})
-	}
-	return impersonationReview(requester, r.target, r.request.DeepCopy(), nil)
-}
-
-// httpVerb is the verb of a request that is not for a resource.
-func httpVerb(verb string) string { return strings.ToLower(methods[verb]) }
 
 // impersonationOutcome is the outcome of a row, which must be the same in reviews, of kube-apiserver and of Proviso.
 type impersonationOutcome struct {

@@ -44,17 +44,11 @@ func readStories(t *testing.T) (stories []*story) {
 		if s.Table, err = requests.Read([]byte(s.own(text)), nil, impersonationMarks...); err != nil {
 			t.Fatal(err)
 		}
-		s.manifest = s.own(namespaces + readRoles(t) + readText(t, exampleFile("targets.yaml")) + "---\n" + readText(t, exampleFile(name)))
+		s.manifest = s.Manifest() + "---\n" + s.own(readRoles(t)+readText(t, exampleFile("targets.yaml"))+"---\n"+readText(t, exampleFile(name)))
 		stories = append(stories, s)
 	}
 	return stories
 }
-
-const namespaces = `{apiVersion: v1, kind: Namespace, metadata: {name: demo}}
----
-{apiVersion: v1, kind: Namespace, metadata: {name: elsewhere}}
----
-`
 
 // readRoles returns the roles of the users of the dev cluster, to which examples bind their users.
 func readRoles(t *testing.T) (roles string) {
@@ -101,12 +95,8 @@ func (s *story) test(t *testing.T, i *impersonator) {
 	if s.name == "node-agent.yaml" {
 		runner.Values["token"] = s.nodeToken(t)
 	}
-	for _, row := range []*requests.Row{s.Rows["before"][0], rows[0]} {
-		runner.Await(t, row)
-		if row != rows[0] {
-			runner.Run(t, []*requests.Row{row})
-		}
-	}
+	runner.Await(t, s.Rows["before"][0]) // the replica knows the namespace
+	runner.Run(t, s.Rows["before"])
 	i.run(t, runner, rows)
 }
 

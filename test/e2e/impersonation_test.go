@@ -7,8 +7,10 @@ package e2e_test
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -154,27 +156,40 @@ func (i *impersonator) runner(server string) *requests.Runner {
 	return &runner
 }
 
-// run sends rows, each after those that pass have been awaited, and compares what audit and reviews say about them with their marks.
+// run sends rows, and compares what audit and reviews say about them with their marks. First it waits until policies and roles are in effect: for the first row, and for those
+// whose impersonation is allowed. All other refusals must be refusals from the start.
 func (i *impersonator) run(t *testing.T, runner *requests.Runner, rows []*requests.Row) {
 	t.Helper()
+	for n, row := range rows {
+		if n == 0 || modeOf(row) != "" {
+			runner.Await(t, row)
+		}
+	}
 	ids := map[*requests.Row]string{}
 	runner.After = func(row *requests.Row, answer *requests.Answer, _ []*admissionv1.AdmissionRequest) {
 		ids[row] = answer.Header.Get(auditv1.HeaderAuditID)
 	}
 	runner.Run(t, rows)
-	wanted := make([]string, 0, len(ids))
-	for _, id := range ids {
-		wanted = append(wanted, id)
-	}
-	events := auditEvents(t, i.log, wanted...)
+	events := auditEvents(t, i.log, slices.Collect(maps.Values(ids))...)
 	for _, row := range rows {
 		i.check(t, runner, row, events[ids[row]])
 	}
 }
 
+// modeOf returns the mode that a row has as a mark, or an empty string.
+func modeOf(row *requests.Row) string {
+	for _, mode := range []string{"legacy", "user-info", "conditional"} {
+		if row.Is(mode) {
+			return mode
+		}
+	}
+	return ""
+}
+
 // impersonationVerdict is what audit and a review say about a row.
 type impersonationVerdict struct {
-	Requester, Impersonated, Constraint, Recorded, Mode string
+	// Mode and Constraint are in the review, and Recorded is the constraint in the audit event.
+	Requester, Impersonated, Mode, Constraint, Recorded string
 	// Denied and Residual are of the impersonation. Allowed is of the request, with its conditions evaluated.
 	Denied, Residual, Allowed bool
 	// Checks says that a check shows conditions.
@@ -183,15 +198,16 @@ type impersonationVerdict struct {
 
 // wantedVerdict returns the verdict that the marks and the code of a row say.
 func wantedVerdict(row *requests.Row) *impersonationVerdict {
-	v := &impersonationVerdict{Requester: requests.Administrator, Denied: true, Residual: row.Is("residual"), Allowed: row.Code < 300, Checks: row.Is("checks")}
+	mode := modeOf(row)
+	v := &impersonationVerdict{
+		Requester: requests.Administrator, Mode: mode, Constraint: constraints[mode], Recorded: constraints[mode],
+		Denied: mode == "", Residual: row.Is("residual"), Allowed: row.Code < 300, Checks: row.Is("checks"),
+	}
 	if row.User != nil {
 		v.Requester = row.User.Name
 	}
-	for _, mode := range []string{"legacy", "user-info", "conditional"} {
-		if row.Is(mode) {
-			v.Mode, v.Constraint, v.Recorded, v.Denied = mode, constraints[mode], constraints[mode], false
-			v.Impersonated = row.Headers[authenticationv1.ImpersonateUserHeader][0]
-		}
+	if mode != "" {
+		v.Impersonated = row.Headers[authenticationv1.ImpersonateUserHeader][0]
 	}
 	return v
 }
@@ -199,41 +215,34 @@ func wantedVerdict(row *requests.Row) *impersonationVerdict {
 // check compares the verdict on a row.
 func (i *impersonator) check(t *testing.T, runner *requests.Runner, row *requests.Row, event *auditv1.Event) {
 	t.Helper()
-	status := i.review(t, impersonationReview(event.User, impersonatedBy(row), runner.Checks(t, row)[0], nil))
-	got := &impersonationVerdict{Requester: event.User.Username, Constraint: status.Constraint, Mode: string(status.Mode), Denied: status.Denied, Residual: len(status.ConditionsChain) > 0}
+	want, request := wantedVerdict(row), runner.Checks(t, row)[0]
+	as := authenticationv1.UserInfo{Username: row.Headers[authenticationv1.ImpersonateUserHeader][0], Groups: row.Headers[authenticationv1.ImpersonateGroupHeader]}
+	review := impersonationReview(event.User, as, request, nil)
+	review.Spec.ConditionalAuthorization = &authorizationv1alpha1.ConditionalAuthorizationConfiguration{Mode: authorizationv1alpha1.ConditionsModeHumanReadable}
+	review, err := i.admin.AuthorizationV1alpha1().ImpersonationReviews().Create(t.Context(), review, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	status := &review.Status
+	got := &impersonationVerdict{
+		Requester: event.User.Username, Mode: string(status.Mode), Constraint: status.Constraint, Denied: status.Denied, Residual: len(status.ConditionsChain) > 0,
+		Checks: want.Checks && slices.ContainsFunc(status.Checks, func(check authorizationv1alpha1.ImpersonationCheck) bool { return len(check.ConditionsChain) > 0 }),
+	}
 	if event.ImpersonatedUser != nil {
 		got.Impersonated = event.ImpersonatedUser.Username
 	}
 	if event.AuthenticationMetadata != nil {
 		got.Recorded = event.AuthenticationMetadata.ImpersonationConstraint
 	}
-	want := wantedVerdict(row)
-	if request := status.RequestDecision; request != nil {
-		got.Allowed = status.Allowed && request.Allowed
-		if got.Residual && !request.Denied && (request.Allowed || len(request.ConditionsChain) > 0) {
-			got.Allowed = i.evaluate(t, runner, row, status)
+	if decision := status.RequestDecision; decision != nil {
+		got.Allowed = status.Allowed && decision.Allowed
+		if got.Residual && !decision.Denied && (decision.Allowed || len(decision.ConditionsChain) > 0) {
+			got.Allowed = i.evaluate(t, request, runner.Body(t, row), status)
 		}
-	}
-	if got.Checks = want.Checks; want.Checks {
-		got.Checks = showConditions(status.Checks)
 	}
 	if diff := cmp.Diff(want, got); diff != "" || status.Allowed == (status.Denied || got.Residual) {
 		t.Errorf("%s: audit and the review (-want +got):\n%s\n%+v", row, diff, status)
 	}
-}
-
-func showConditions(checks []authorizationv1alpha1.ImpersonationCheck) bool {
-	for _, check := range checks {
-		if len(check.ConditionsChain) > 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// impersonatedBy returns the user whom a row impersonates.
-func impersonatedBy(row *requests.Row) authenticationv1.UserInfo {
-	return authenticationv1.UserInfo{Username: row.Headers[authenticationv1.ImpersonateUserHeader][0], Groups: row.Headers[authenticationv1.ImpersonateGroupHeader]}
 }
 
 // impersonationReview returns a review about a requester who impersonates a user for a request.
@@ -247,33 +256,21 @@ func impersonationReview(requester, as authenticationv1.UserInfo, resource *auth
 	}}
 }
 
-// review returns the status of a review, with conditions.
-func (i *impersonator) review(t *testing.T, review *authorizationv1alpha1.ImpersonationReview) authorizationv1alpha1.ImpersonationReviewStatus {
+// evaluate evaluates the conditions of a review for the machine that a request writes.
+func (i *impersonator) evaluate(t *testing.T, request *authorizationv1.ResourceAttributes, body string, status *authorizationv1alpha1.ImpersonationReviewStatus) bool {
 	t.Helper()
-	review.Spec.ConditionalAuthorization = &authorizationv1alpha1.ConditionalAuthorizationConfiguration{Mode: authorizationv1alpha1.ConditionsModeHumanReadable}
-	answer, err := i.admin.AuthorizationV1alpha1().ImpersonationReviews().Create(t.Context(), review, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return answer.Status
-}
-
-// evaluate evaluates the conditions of a review for the machine that a row writes.
-func (i *impersonator) evaluate(t *testing.T, runner *requests.Runner, row *requests.Row, status authorizationv1alpha1.ImpersonationReviewStatus) bool {
-	t.Helper()
-	sets := append(status.ConditionsChain, status.RequestDecision.ConditionsChain...)
+	sets := slices.Concat(status.ConditionsChain, status.RequestDecision.ConditionsChain)
 	if status.RequestDecision.Allowed {
 		sets = append(sets, authorizationv1alpha1.SubjectAccessReviewConditionSet{AuthorizerName: "request", Allowed: true})
 	}
-	request := runner.Checks(t, row)[0]
-	machine := &demov1alpha1.VirtualMachine{Spec: demov1alpha1.VirtualMachineSpec{Image: "debian"}}
-	machine.Namespace, machine.Name = request.Namespace, request.Name
-	if err := json.Unmarshal([]byte(runner.Body(t, row)), machine); err != nil { // of a patch, the rest stays
+	machine := &demov1alpha1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: request.Namespace, Name: request.Name}, Spec: demov1alpha1.VirtualMachineSpec{Image: "debian"}}
+	if err := json.Unmarshal([]byte(body), machine); err != nil { // a patch changes some of it
 		t.Fatal(err)
 	}
-	machine.TypeMeta = metav1.TypeMeta{APIVersion: demov1alpha1.SchemeGroupVersion.String(), Kind: "VirtualMachine"}
+	kind := demov1alpha1.SchemeGroupVersion.WithKind("VirtualMachine")
+	machine.SetGroupVersionKind(kind)
 	data := &authorizationv1alpha1.AuthorizationConditionsRequest{
-		ConditionSets: sets, Operation: authorizationv1alpha1.OperationCreate, Kind: &metav1.GroupVersionKind{Group: request.Group, Version: request.Version, Kind: machine.Kind},
+		ConditionSets: sets, Operation: authorizationv1alpha1.OperationCreate, Kind: &metav1.GroupVersionKind{Group: kind.Group, Version: kind.Version, Kind: kind.Kind},
 		Resource: &metav1.GroupVersionResource{Group: request.Group, Version: request.Version, Resource: request.Resource},
 		Name:     machine.Name, Namespace: request.Namespace, UserInfo: status.ImpersonatedUser, Object: &runtime.RawExtension{Raw: mustJSON(machine)},
 	}
@@ -304,49 +301,21 @@ func (i *impersonationTests) testGates(t *testing.T) {
 		if replica == nil {
 			replica = newImpersonator(t, i.on.Sender, step.gates)
 		}
-		replica.awaitAndRun(t, i.Rows[step.gates])
+		replica.run(t, replica.runner(""), i.Rows[step.gates])
 		if step.replica == nil {
 			replica.stop()
 		}
 	}
 }
 
-// awaitAndRun waits until the rows that pass do so, and sends all of them. A refusal must be one from the start.
-func (i *impersonator) awaitAndRun(t *testing.T, rows []*requests.Row) {
-	t.Helper()
-	runner := i.runner("")
-	for _, row := range rows {
-		if row.Code < 300 {
-			runner.Await(t, row)
-		}
-	}
-	i.run(t, runner, rows)
-}
-
-// testPrivileged waits until the policy is in effect.
 func (i *impersonationTests) testPrivileged(t *testing.T) {
-	runner := i.on.runner("")
-	runner.Await(t, i.Rows["privileged"][0])
-	i.on.run(t, runner, i.Rows["privileged"])
+	i.on.run(t, i.on.runner(""), i.Rows["privileged"])
 }
 
-// testConditional sends requests with policies of the mode conditional, which only count if the mode is on.
+// testConditional sends requests with policies of the mode conditional, which have no effect if the mode is off.
 func (i *impersonationTests) testConditional(t *testing.T) {
-	rows := i.Rows["conditional"]
-	runner := i.on.runner("")
-	for _, row := range rows {
-		if row.Is("conditional") {
-			runner.Await(t, row)
-		}
-	}
-	i.on.run(t, runner, rows)
-	var refused []*requests.Row
-	for _, row := range rows {
-		other := *row
-		other.Marks, other.Outcome.Says = nil, i.Rows["conditional"][2].Says
-		refused = append(refused, &other)
-	}
-	i.off.run(t, i.off.runner(""), refused)
+	i.on.run(t, i.on.runner(""), i.Rows["conditional"])
+	i.off.run(t, i.off.runner(""), i.Rows["conditional, off"])
 }
 
 // testDelegation sends policies that hand on permissions to kube-apiserver.

@@ -22,7 +22,7 @@ import (
 
 const impersonationNamespace = "impersonation"
 
-// impersonationRow is a request that somebody makes as somebody else.
+// impersonationRow is a request of a requester who impersonates the target.
 type impersonationRow struct {
 	index     int
 	requester impersonationRequester
@@ -32,7 +32,7 @@ type impersonationRow struct {
 	about     string
 }
 
-// impersonationRequester is who impersonates. The zero value is a user without groups.
+// impersonationRequester impersonates. The zero value is a user without groups.
 type impersonationRequester struct {
 	groups []string
 	extra  map[string]string

@@ -33,7 +33,7 @@ import (
 
 // testMatrix makes every request of the rows to kube-apiserver, with Impersonate- headers, and reviews it. The outcome, the user that the server sees, the constraint and the
 // message of a refusal must be the same. Each row has a requester of its own, because the server remembers which mode a requester used last. Then it makes the requests to the
-// replica with the mode conditional, whose filter must do the same, because nobody has permissions of that mode here.
+// replica with the mode conditional, whose filter must do the same, because no requester has permissions of that mode.
 func (i *impersonationTests) testMatrix(t *testing.T) {
 	rows := impersonationRows()
 	if len(rows) < 300 {

@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package e2e_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -198,7 +197,7 @@ func (w *writer) run(t *testing.T, count int) []write {
 // check compares each write with what its audit event says it was decided by.
 func (l *load) check(t *testing.T, writes []write, took time.Duration) {
 	t.Helper()
-	events := auditEvents(t, writes)
+	events := eventsOf(t, writes)
 	generations := map[uint64]int64{} // by revision
 	allowed, refused := 0, 0
 	for _, w := range writes {
@@ -268,29 +267,43 @@ func decidedBy(event *auditv1.Event) (revision uint64, generation int64, err err
 	return revision, generation, err
 }
 
-// auditEvents reads the audit events of writes from the log of Proviso, once all are there.
-func auditEvents(t *testing.T, writes []write) map[string]*auditv1.Event {
+// eventsOf reads the events of writes from the log of Proviso.
+func eventsOf(t *testing.T, writes []write) map[string]*auditv1.Event {
 	t.Helper()
-	wanted := map[string]bool{}
+	ids := make([]string, 0, len(writes))
 	for _, w := range writes {
-		wanted[w.id] = true
+		ids = append(ids, w.id)
 	}
+	return auditEvents(t, filepath.Join(stack.Dir, "proviso-apiserver.log"), ids...)
+}
+
+// auditEvents reads the events of the requests with these audit IDs from a log, once all are there.
+func auditEvents(t *testing.T, file string, ids ...string) map[string]*auditv1.Event {
+	t.Helper()
 	events := map[string]*auditv1.Event{}
-	poll.Holds(t, "the audit events are written", func() bool {
-		content, err := os.ReadFile(filepath.Join(stack.Dir, "proviso-apiserver.log"))
+	for _, id := range ids {
+		events[id] = nil
+	}
+	poll.Eventually(t, "the audit events are written", func() string {
+		content, err := os.ReadFile(file)
 		if err != nil {
-			t.Fatal(err)
+			return err.Error()
 		}
-		lines := bufio.NewScanner(bytes.NewReader(content))
-		lines.Buffer(nil, 1<<20)
-		for lines.Scan() {
+		for line := range bytes.Lines(content) {
 			event := &auditv1.Event{}
-			if bytes.HasPrefix(lines.Bytes(), []byte(`{"kind":"Event"`)) && json.Unmarshal(lines.Bytes(), event) == nil &&
-				wanted[string(event.AuditID)] && event.Stage == auditv1.StageResponseComplete {
+			if !bytes.HasPrefix(line, []byte(`{"kind":"Event"`)) || json.Unmarshal(line, event) != nil || event.Stage != auditv1.StageResponseComplete {
+				continue // the last line may not be complete
+			}
+			if _, isWanted := events[string(event.AuditID)]; isWanted {
 				events[string(event.AuditID)] = event
 			}
 		}
-		return len(events) == len(wanted)
+		for id, event := range events {
+			if event == nil {
+				return "there is no event " + id
+			}
+		}
+		return ""
 	})
 	return events
 }

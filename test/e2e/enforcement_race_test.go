@@ -99,7 +99,7 @@ func TestEnforcementSeesWhatIsReplaced(t *testing.T) {
 	if allowed.Load() < least || refused.Load() < least {
 		t.Errorf("%d patches were allowed and %d refused, which tells nothing", allowed.Load(), refused.Load())
 	}
-	events := auditEvents(t, writes)
+	events := eventsOf(t, writes)
 	for _, w := range writes {
 		want := map[bool]string{true: "allow", false: "deny"}[w.err == nil]
 		if got := events[w.id].Annotations["authorization.proviso.dev/decision"]; got != want && !apierrors.IsConflict(w.err) {

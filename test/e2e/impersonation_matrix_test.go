@@ -6,17 +6,11 @@ SPDX-License-Identifier: Apache-2.0
 package e2e_test
 
 import (
-	"bufio"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -26,9 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/client-go/kubernetes"
@@ -36,15 +28,42 @@ import (
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
+	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
+
+// testMatrix makes every request of the rows to kube-apiserver, with Impersonate- headers, and reviews it. The outcome, the user that the server sees, the constraint and the
+// message of a refusal must be the same. Each row has a requester of its own, because the server remembers which mode a requester used last. Then it makes the requests to the
+// replica with the mode conditional, whose filter must do the same, because no requester has permissions of that mode.
+func (i *impersonationTests) testMatrix(t *testing.T) {
+	rows := impersonationRows()
+	if len(rows) < 300 {
+		t.Fatalf("there are %d rows, want at least 300", len(rows))
+	}
+	matrix := &impersonationMatrix{rows: rows}
+	matrix.prepare(t)
+	want := matrix.send(t, i.on.Sender.At(stack.KubeAPIServerURL()), stack.AuditLog())
+	matrix.checkReviews(t, want)
+	got := matrix.send(t, i.on.Sender, i.on.log)
+	seen := map[string]int{}
+	for i, row := range rows {
+		if diff := cmp.Diff(want[i], got[i], cmpopts.EquateEmpty(), cmpopts.IgnoreFields(impersonationOutcome{}, "requester")); diff != "" || want[i].requester.Username != got[i].requester.Username {
+			t.Errorf("%s: (-kube-apiserver +proviso)\n%s\nrequesters %q and %q", row, diff, want[i].requester.Username, got[i].requester.Username)
+		}
+		seen[want[i].verdict()]++
+	}
+	t.Logf("%d rows: %v", len(rows), seen)
+	for _, verdict := range []string{"refused", "legacy", "impersonate:user-info", "impersonate:serviceaccount", "impersonate:arbitrary-node", "impersonate:associated-node"} {
+		if seen[verdict] < 8 {
+			t.Errorf("only %d rows are %q, so the matrix proves little", seen[verdict], verdict)
+		}
+	}
+}
 
 // impersonationMatrix makes the requests of its rows.
 type impersonationMatrix struct {
 	rows   []impersonationRow
 	kube   kubernetes.Interface
 	tokens []string // of the rows whose requester is a service account
-	// messages are what the server says when it refuses.
-	messages []string
 }
 
 // forEach calls a function for each of n items, some at a time.
@@ -72,65 +91,22 @@ func forEach(t *testing.T, n int, do func(ctx context.Context, i int) error) {
 	}
 }
 
-// created ignores that something is there already.
-func created[T any](_ T, err error) error {
-	if apierrors.IsAlreadyExists(err) {
-		return nil
-	}
-	return err
-}
-
-// prepare makes the requesters, the nodes that they run on, and their permissions.
+// prepare creates the requesters and their permissions.
 func (m *impersonationMatrix) prepare(t *testing.T) {
 	t.Helper()
 	m.kube, _ = clients(t, "admin")
-	m.tokens, m.messages = make([]string, len(m.rows)), make([]string, len(m.rows))
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: impersonationNamespace}}
-	if err := created(m.kube.CoreV1().Namespaces().Create(t.Context(), namespace, metav1.CreateOptions{})); err != nil {
-		t.Fatal(err)
-	}
-	for _, node := range []string{"n1", "n2"} {
-		if err := created(m.kube.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, metav1.CreateOptions{})); err != nil {
-			t.Fatal(err)
-		}
-	}
+	m.tokens = make([]string, len(m.rows))
 	forEach(t, len(m.rows), func(ctx context.Context, i int) (err error) {
-		if requester := m.rows[i].requester; requester.node != "" || requester.account {
-			m.tokens[i], err = m.serviceAccountToken(ctx, m.rows[i])
+		if row := m.rows[i]; row.requester.node != "" || row.requester.account {
+			m.tokens[i], err = podToken(ctx, m.kube, impersonationNamespace, row.short(), row.requester.node)
 		}
 		return err
 	})
 	m.grant(t)
 }
 
-// serviceAccountToken makes a service account, a pod in which it runs if the requester has
-// a node, and a token.
-func (m *impersonationMatrix) serviceAccountToken(ctx context.Context, row impersonationRow) (string, error) {
-	meta := metav1.ObjectMeta{Name: row.short(), Namespace: impersonationNamespace}
-	accounts := m.kube.CoreV1().ServiceAccounts(impersonationNamespace)
-	if _, err := accounts.Create(ctx, &corev1.ServiceAccount{ObjectMeta: meta}, metav1.CreateOptions{}); err != nil {
-		return "", err
-	}
-	request := &authenticationv1.TokenRequest{}
-	if row.requester.node != "" {
-		pod, err := m.kube.CoreV1().Pods(impersonationNamespace).Create(ctx, &corev1.Pod{ObjectMeta: meta, Spec: corev1.PodSpec{
-			ServiceAccountName: row.short(), NodeName: row.requester.node, Containers: []corev1.Container{{Name: "agent", Image: "agent"}},
-		}}, metav1.CreateOptions{})
-		if err != nil {
-			return "", err
-		}
-		request.Spec.BoundObjectRef = &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}
-	}
-	answer, err := accounts.CreateToken(ctx, row.short(), request, metav1.CreateOptions{})
-	if err != nil {
-		return "", err
-	}
-	return answer.Status.Token, nil
-}
-
-// grant gives each requester its permissions: a role for each permission that somebody
-// has, bound to all who have it. The last role of each kind is one of the test's own, and
-// once it has effect, so have those before it.
+// grant creates a role for each permission, bound to all requesters who have it. The last binding of each kind is of the test's own, and once it is in effect, so are those
+// before it.
 func (m *impersonationMatrix) grant(t *testing.T) {
 	t.Helper()
 	type role struct {
@@ -161,21 +137,22 @@ func (m *impersonationMatrix) grant(t *testing.T) {
 	}
 }
 
+// bind grants a permission to subjects.
 func (m *impersonationMatrix) bind(ctx context.Context, name string, grant impersonationGrant, subjects ...rbacv1.Subject) error {
-	rbac, meta := m.kube.RbacV1(), metav1.ObjectMeta{Name: name, Namespace: grant.namespace}
-	rules := []rbacv1.PolicyRule{grant.rule}
-	if grant.namespace == "" {
-		ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name}
-		_, err := rbac.ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{})
-		_, bindErr := rbac.ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: subjects}, metav1.CreateOptions{})
-		return errors.Join(err, bindErr)
+	rbac, meta, ref := m.kube.RbacV1(), metav1.ObjectMeta{Name: name, Namespace: grant.namespace}, rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name}
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{grant.rule}}
+	if _, err := rbac.ClusterRoles().Create(ctx, role, metav1.CreateOptions{}); err != nil {
+		return err
 	}
-	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name}
-	_, err := rbac.Roles(grant.namespace).Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: rules}, metav1.CreateOptions{})
-	_, bindErr := rbac.RoleBindings(grant.namespace).Create(ctx, &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: subjects}, metav1.CreateOptions{})
-	return errors.Join(err, bindErr)
+	if grant.namespace != "" {
+		_, err := rbac.RoleBindings(grant.namespace).Create(ctx, &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: subjects}, metav1.CreateOptions{})
+		return err
+	}
+	_, err := rbac.ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: ref, Subjects: subjects}, metav1.CreateOptions{})
+	return err
 }
 
+// waitForGrants waits until the last grant in a namespace, or in all, is in effect.
 func (m *impersonationMatrix) waitForGrants(t *testing.T, namespace string) {
 	t.Helper()
 	name := "impersonation-last" + namespace
@@ -183,101 +160,58 @@ func (m *impersonationMatrix) waitForGrants(t *testing.T, namespace string) {
 	if err := m.bind(t.Context(), name, grant, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}); err != nil {
 		t.Fatal(err)
 	}
-	retry(t, func() error {
+	poll.Holds(t, "the permissions are in effect", func() bool {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: name, ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Resource: "configmaps", Namespace: namespace},
 		}}
 		review, err := m.kube.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{})
-		if err == nil && !review.Status.Allowed {
-			err = fmt.Errorf("the permissions have no effect yet: %+v", review.Status)
-		}
-		return err
+		return err == nil && review.Status.Allowed
 	})
 }
 
-// retry tries until it succeeds.
-func retry(t *testing.T, try func() error) {
+// send sends the requests to a server, and returns their outcomes. The front proxy authenticates the users.
+func (m *impersonationMatrix) send(t *testing.T, sender *requests.Sender, log string) []*impersonationOutcome {
 	t.Helper()
-	poll.Eventually(t, "it succeeds", func() string {
-		if err := try(); err != nil {
-			return err.Error()
-		}
-		return ""
-	})
-}
-
-// makeRequests makes the requests to a server, and returns what it says when it refuses.
-// Users are vouched for by the front proxy's certificate.
-func (m *impersonationMatrix) makeRequests(t *testing.T, url string) (messages []string) {
-	t.Helper()
-	certFile, keyFile, err := stack.FrontProxy("front-proxy-client")
-	if err != nil {
-		t.Fatal(err)
-	}
-	certificate, err := tls.LoadX509KeyPair(certFile, keyFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	bundle, err := os.ReadFile(stack.CAFile())
-	if err != nil {
-		t.Fatal(err)
-	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(bundle)
-	vouched := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{certificate}}}}
-	bearer := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
-	t.Cleanup(vouched.CloseIdleConnections)
-	t.Cleanup(bearer.CloseIdleConnections)
-	messages = make([]string, len(m.rows))
-	forEach(t, len(m.rows), func(ctx context.Context, i int) (err error) {
-		client := vouched
+	outcomes, ids := make([]*impersonationOutcome, len(m.rows)), make([]string, len(m.rows))
+	forEach(t, len(m.rows), func(ctx context.Context, i int) error {
+		row, as := m.rows[i], &requests.User{Name: frontProxyUser, Certificate: true}
 		if m.tokens[i] != "" {
-			client = bearer
+			as = &requests.User{Token: m.tokens[i]}
 		}
-		messages[i], err = m.rows[i].do(ctx, client, url, m.tokens[i])
-		return err
+		answer, err := sender.Do(ctx, as, requests.Request{Method: row.request.method, Path: row.request.path, Header: row.header(m.tokens[i] != "")})
+		if err != nil {
+			return err
+		}
+		outcomes[i], ids[i] = &impersonationOutcome{}, answer.Header.Get(auditv1.HeaderAuditID)
+		var status metav1.Status
+		if json.Unmarshal([]byte(answer.Body), &status) == nil && status.Kind == "Status" {
+			outcomes[i].Reason = status.Message
+		}
+		return nil
 	})
-	return messages
+	events := auditEvents(t, log, ids...)
+	for i, id := range ids {
+		outcomes[i].read(events[id])
+	}
+	return outcomes
 }
 
-// do makes the request and returns the message of a failure.
-func (r impersonationRow) do(ctx context.Context, client *http.Client, url, token string) (string, error) {
-	request, err := http.NewRequestWithContext(ctx, methods[r.request.Verb], url+r.request.url(), nil)
-	if err != nil {
-		return "", err
-	}
-	request.Header.Set("Audit-ID", r.auditID())
-	if token != "" {
-		request.Header.Set("Authorization", "Bearer "+token)
-	} else {
-		request.Header.Set("X-Remote-User", r.name())
-		request.Header["X-Remote-Group"] = r.requester.groups
+// header returns the headers of a row. Without a token, the front proxy says who the requester is.
+func (r impersonationRow) header(hasToken bool) http.Header {
+	header := http.Header{authenticationv1.ImpersonateUserHeader: {r.target.Username}, authenticationv1.ImpersonateGroupHeader: r.target.Groups}
+	if !hasToken {
+		header["X-Remote-User"], header["X-Remote-Group"] = []string{r.name()}, r.requester.groups
 		for key, value := range r.requester.extra {
-			request.Header.Set("X-Remote-Extra-"+escapeKey(key), value)
+			header.Set("X-Remote-Extra-"+escapeKey(key), value)
 		}
 	}
-	request.Header.Set(authenticationv1.ImpersonateUserHeader, r.target.Username)
 	if r.target.UID != "" {
-		request.Header.Set(authenticationv1.ImpersonateUIDHeader, r.target.UID)
+		header.Set(authenticationv1.ImpersonateUIDHeader, r.target.UID)
 	}
-	request.Header[authenticationv1.ImpersonateGroupHeader] = r.target.Groups
 	for key, values := range r.target.Extra {
-		request.Header[authenticationv1.ImpersonateUserExtraHeaderPrefix+escapeKey(key)] = values
+		header[authenticationv1.ImpersonateUserExtraHeaderPrefix+escapeKey(key)] = values
 	}
-	response, err := client.Do(request)
-	if err != nil {
-		return "", err
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		return "", err
-	}
-	var status metav1.Status
-	if json.Unmarshal(body, &status) != nil || status.Kind != "Status" {
-		return "", nil
-	}
-	return status.Message, nil
+	return header
 }
 
 // escapeKey encodes what does not stay as it is in the name of a header.
@@ -293,54 +227,24 @@ func escapeKey(key string) string {
 	return escaped.String()
 }
 
-// impersonationEvents waits until there is an event for each row.
-func impersonationEvents(t *testing.T, file string, rows []impersonationRow) map[string]auditv1.Event {
-	t.Helper()
-	events := map[string]auditv1.Event{}
-	retry(t, func() error {
-		log, err := os.Open(file)
-		if err != nil {
-			return err
-		}
-		defer log.Close()
-		lines := bufio.NewScanner(log)
-		lines.Buffer(nil, 1<<20)
-		for lines.Scan() {
-			var event auditv1.Event
-			// The last line may not be complete yet.
-			if json.Unmarshal(lines.Bytes(), &event) == nil && strings.HasPrefix(string(event.AuditID), "impersonation-matrix-") && event.Stage == auditv1.StageResponseComplete {
-				events[string(event.AuditID)] = event
-			}
-		}
-		if err := lines.Err(); err != nil {
-			return err
-		}
-		if len(events) < len(rows) {
-			return fmt.Errorf("there are %d audit events for %d requests", len(events), len(rows))
-		}
-		return nil
-	})
-	return events
-}
-
-// checkReviews reviews each request, by turns through kube-apiserver and directly, as a
-// resource and as a subresource, and compares.
-func (m *impersonationMatrix) checkReviews(t *testing.T, events map[string]auditv1.Event) {
+// checkReviews reviews each request, by turns through kube-apiserver and directly, as a resource and as a subresource, and compares.
+func (m *impersonationMatrix) checkReviews(t *testing.T, want []*impersonationOutcome) {
 	t.Helper()
 	_, proxied := clients(t, "admin")
 	_, direct := clients(t, "admin-direct")
 	forEach(t, len(m.rows), func(ctx context.Context, i int) error {
-		row, event := m.rows[i], events[m.rows[i].auditID()]
 		client := proxied
 		if i%2 == 0 {
 			client = direct
 		}
-		review, err := postImpersonation(ctx, client, row.review(event.User), i%4 < 2)
+		resource, path := m.rows[i].request.attributes()
+		review, err := postImpersonation(ctx, client, impersonationReview(want[i].requester, m.rows[i].target, resource, path), i%4 < 2)
 		if err != nil {
-			return fmt.Errorf("%s: %w", row, err)
+			return fmt.Errorf("%s: %w", m.rows[i], err)
 		}
-		if diff := cmp.Diff(wantedStatus(event, m.messages[i]), gotStatus(review.Status), cmpopts.EquateEmpty()); diff != "" {
-			t.Errorf("%s: (-kube-apiserver +review)\n%s\nchecks: %+v", row, diff, review.Status.Checks)
+		got := reviewOutcome(want[i].requester, review.Status)
+		if diff := cmp.Diff(want[i], got, cmpopts.EquateEmpty(), cmp.AllowUnexported(impersonationOutcome{})); diff != "" {
+			t.Errorf("%s: (-kube-apiserver +review)\n%s\nchecks: %+v", m.rows[i], diff, review.Status.Checks)
 		}
 		return nil
 	})
@@ -359,28 +263,11 @@ func postImpersonation(ctx context.Context, client versioned.Interface, review *
 	return result, err
 }
 
-// review asks about the row as the requester whom the server saw.
-func (r impersonationRow) review(requester authenticationv1.UserInfo) *authorizationv1alpha1.ImpersonationReview {
-	spec := authorizationv1alpha1.ImpersonationReviewSpec{User: requester.Username, UID: requester.UID, Groups: requester.Groups, Impersonate: r.target}
-	for key, values := range requester.Extra {
-		if spec.Extra == nil {
-			spec.Extra = map[string]authorizationv1.ExtraValue{}
-		}
-		spec.Extra[key] = authorizationv1.ExtraValue(values)
-	}
-	if r.request.path != "" {
-		spec.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Verb: httpVerb(r.request.Verb), Path: r.request.path}
-	} else {
-		spec.ResourceAttributes = r.request.DeepCopy()
-	}
-	return &authorizationv1alpha1.ImpersonationReview{Spec: spec}
-}
-
-// httpVerb is the verb of a request that is not for a resource.
-func httpVerb(verb string) string { return strings.ToLower(methods[verb]) }
-
-// impersonationOutcome is what must be the same.
+// impersonationOutcome is the outcome of a row, which must be the same in reviews, of kube-apiserver and of Proviso.
 type impersonationOutcome struct {
+	// requester is the user who impersonates, as the server saw them.
+	requester authenticationv1.UserInfo
+
 	Allowed    bool
 	User       authenticationv1.UserInfo
 	Constraint string
@@ -390,22 +277,33 @@ type impersonationOutcome struct {
 	Request bool
 }
 
-func wantedStatus(event auditv1.Event, message string) impersonationOutcome {
-	outcome := impersonationOutcome{Allowed: event.ImpersonatedUser != nil}
-	if !outcome.Allowed {
-		outcome.Reason = message
-		return outcome
+// read reads the outcome of a request, which has the message of the answer, from its audit event.
+func (o *impersonationOutcome) read(event *auditv1.Event) {
+	o.requester = event.User
+	if event.ImpersonatedUser == nil {
+		return
 	}
-	outcome.User = *event.ImpersonatedUser
-	outcome.Request = event.Annotations["authorization.k8s.io/decision"] == "allow"
+	o.Allowed, o.User, o.Reason = true, *event.ImpersonatedUser, ""
+	o.Request = event.Annotations["authorization.k8s.io/decision"] == "allow"
 	if event.AuthenticationMetadata != nil {
-		outcome.Constraint = event.AuthenticationMetadata.ImpersonationConstraint
+		o.Constraint = event.AuthenticationMetadata.ImpersonationConstraint
 	}
-	return outcome
 }
 
-func gotStatus(status authorizationv1alpha1.ImpersonationReviewStatus) impersonationOutcome {
-	outcome := impersonationOutcome{Allowed: status.Allowed && !status.Denied, Constraint: status.Constraint, Reason: status.Reason}
+// verdict returns the constraint, or whether the legacy mode allowed or refused the impersonation.
+func (o *impersonationOutcome) verdict() string {
+	switch {
+	case !o.Allowed:
+		return "refused"
+	case o.Constraint == "":
+		return "legacy"
+	}
+	return o.Constraint
+}
+
+// reviewOutcome returns the outcome that a review says.
+func reviewOutcome(requester authenticationv1.UserInfo, status authorizationv1alpha1.ImpersonationReviewStatus) *impersonationOutcome {
+	outcome := &impersonationOutcome{requester: requester, Allowed: status.Allowed && !status.Denied, Constraint: status.Constraint, Reason: status.Reason}
 	if status.ImpersonatedUser != nil {
 		outcome.User = *status.ImpersonatedUser
 	}

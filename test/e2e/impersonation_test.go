@@ -6,428 +6,322 @@ SPDX-License-Identifier: Apache-2.0
 package e2e_test
 
 import (
-	"fmt"
+	"encoding/json"
 	"maps"
-	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"k8s.io/client-go/rest"
+
+	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
+	demov1alpha1 "github.com/proviso-authz/proviso/apis/demo/v1alpha1"
+	"github.com/proviso-authz/proviso/generated/clientset/versioned"
+	"github.com/proviso-authz/proviso/pkg/impersonation"
+	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
-// TestImpersonationMatrix makes every request of the table to the real kube-apiserver,
-// with Impersonate- headers, and reviews it. The verdict, the user that the server sees,
-// the constraint and the words of a refusal must be the same. Each row has a requester
-// of its own, since the server remembers which mode a requester used last. Then it makes
-// the requests to Proviso itself, whose own filter must do the same.
-func TestImpersonationMatrix(t *testing.T) {
+const (
+	impersonationOn  = "ConditionalImpersonation=true"
+	impersonationOff = "ConditionalImpersonation=false"
+)
+
+// frontProxyUser is the user of the front proxy's certificate.
+const frontProxyUser = "front-proxy-client"
+
+// impersonationMarks are the marks of rows: the modes, and what reviews show.
+var impersonationMarks = []string{"legacy", "user-info", "conditional", "residual", "checks"}
+
+// constraints are what audit and reviews say of the constrained modes.
+var constraints = map[string]string{"conditional": "constrainedimpersonate", "user-info": "impersonate:user-info"}
+
+// impersonationTests are the tests that share two replicas, with the mode conditional and without it.
+type impersonationTests struct {
+	*requests.Table
+	// tokens are the conditions in the tokens of jane.
+	tokens  map[string]string
+	on, off *impersonator
+	// frontProxy has the certificate with which kube-apiserver passes requests on.
+	frontProxy rest.TLSClientConfig
+}
+
+// TestImpersonation sends the requests of the tables with headers that impersonate, or that a front proxy sets, to replicas with the mode conditional on and off.
+func TestImpersonation(t *testing.T) {
 	t.Parallel()
-	rows := impersonationRows()
-	if len(rows) < 300 {
-		t.Fatalf("there are %d rows, want at least 300", len(rows))
+	var about struct{ Tokens map[string]string }
+	i := &impersonationTests{Table: requests.ReadFile(t, filepath.Join("testdata", "impersonation.yaml"), &about, impersonationMarks...), tokens: about.Tokens}
+	sender := i.newSender(t)
+	i.on, i.off = newImpersonator(t, sender, impersonationOn), newImpersonator(t, sender, impersonationOff)
+	stories := readStories(t)
+	manifest := i.Manifest()
+	for _, s := range stories {
+		manifest += "\n---\n" + s.manifest
 	}
-	matrix := &impersonationMatrix{rows: rows}
-	matrix.prepare(t)
-	matrix.messages = matrix.makeRequests(t, stack.KubeAPIServerURL())
-	events := impersonationEvents(t, stack.AuditLog(), rows)
-	matrix.checkReviews(t, events)
-	matrix.checkFilter(t, events)
-	seen := map[string]int{}
-	for _, row := range rows {
-		event := events[row.auditID()]
-		switch {
-		case event.ImpersonatedUser == nil:
-			seen["refused"]++
-		case event.AuthenticationMetadata == nil:
-			seen["legacy"]++
-		default:
-			seen[event.AuthenticationMetadata.ImpersonationConstraint]++
-		}
-	}
-	t.Logf("%d rows: %v", len(rows), seen)
-	for _, verdict := range []string{"refused", "legacy", "impersonate:user-info", "impersonate:serviceaccount", "impersonate:arbitrary-node", "impersonate:associated-node"} {
-		if seen[verdict] < 8 {
-			t.Errorf("only %d rows are %q, so the matrix proves little", seen[verdict], verdict)
-		}
-	}
-}
-
-const impersonationNamespace = "impersonation"
-
-// impersonationRow is a request that somebody makes as somebody else.
-type impersonationRow struct {
-	index     int
-	requester impersonationRequester
-	target    authenticationv1.UserInfo
-	request   impersonatedRequest
-	grants    []impersonationGrant
-	about     string
-}
-
-// impersonationRequester is who impersonates. The zero value is a user without groups.
-type impersonationRequester struct {
-	groups []string
-	extra  map[string]string
-	// node is where a pod of the requester, which is a service account then, runs.
-	node string
-	// account makes it a service account without a pod.
-	account bool
-}
-
-func (r impersonationRow) name() string {
-	if r.requester.node != "" || r.requester.account {
-		return fmt.Sprintf("system:serviceaccount:%s:%s", impersonationNamespace, r.short())
-	}
-	return r.short()
-}
-
-func (r impersonationRow) short() string   { return fmt.Sprintf("impersonator-%03d", r.index) }
-func (r impersonationRow) auditID() string { return "impersonation-matrix-" + r.short() }
-
-func (r impersonationRow) String() string {
-	return fmt.Sprintf("%03d %s, %s, %s", r.index, r.target.Username, r.request, r.about)
-}
-
-// impersonatedRequest is a request and how it is made.
-type impersonatedRequest struct {
-	authorizationv1.ResourceAttributes
-	path string // of a request that is not for a resource
-}
-
-func (r impersonatedRequest) String() string {
-	if r.path != "" {
-		return r.Verb + " " + r.path
-	}
-	return strings.TrimSpace(fmt.Sprintf("%s %s/%s %s", r.Verb, r.Resource, r.Subresource, r.Name))
-}
-
-var methods = map[string]string{
-	"get": http.MethodGet, "list": http.MethodGet, "watch": http.MethodGet, "create": http.MethodPost, "update": http.MethodPut,
-	"patch": http.MethodPatch, "delete": http.MethodDelete, "deletecollection": http.MethodDelete,
-}
-
-func (r impersonatedRequest) url() string {
-	if r.path != "" {
-		return r.path
-	}
-	path := "/api/" + r.Version
-	if r.Group != "" {
-		path = "/apis/" + r.Group + "/" + r.Version
-	}
-	if r.Namespace != "" {
-		path += "/namespaces/" + r.Namespace
-	}
-	path += "/" + r.Resource
-	for _, part := range []string{r.Name, r.Subresource} {
-		if part != "" {
-			path += "/" + part
-		}
-	}
-	query := ""
-	if r.Verb == "watch" {
-		query = "?watch=true&timeoutSeconds=1"
-	}
-	if r.LabelSelector != nil {
-		query = "?labelSelector=" + r.LabelSelector.RawSelector
-	}
-	return path + query
-}
-
-// impersonationGrant is a permission, in a namespace or everywhere.
-type impersonationGrant struct {
-	namespace string
-	rule      rbacv1.PolicyRule
-}
-
-func grantOn(mode string, r impersonatedRequest) impersonationGrant {
-	prefix := "impersonate-on:" + mode + ":"
-	if r.path != "" {
-		return impersonationGrant{rule: rbacv1.PolicyRule{Verbs: []string{prefix + httpVerb(r.Verb)}, NonResourceURLs: []string{r.path}}}
-	}
-	verb := prefix + r.Verb
-	resource := r.Resource
-	if r.Subresource != "" {
-		resource += "/" + r.Subresource
-	}
-	return impersonationGrant{rule: rbacv1.PolicyRule{Verbs: []string{verb}, APIGroups: []string{r.Group}, Resources: []string{resource}}}
-}
-
-// grantPart grants to impersonate one thing, or every one without names.
-func grantPart(verb, group, resource string, names ...string) impersonationGrant {
-	return impersonationGrant{rule: rbacv1.PolicyRule{Verbs: []string{verb}, APIGroups: []string{group}, Resources: []string{resource}, ResourceNames: names}}
-}
-
-// grantUser grants to impersonate the user alone.
-func grantUser(verb string, u authenticationv1.UserInfo) impersonationGrant {
-	group := authenticationv1.GroupName
-	if verb == "impersonate" {
-		group = ""
-	}
-	parts := strings.Split(u.Username, ":")
-	switch {
-	case strings.HasPrefix(u.Username, "system:serviceaccount:"):
-		grant := grantPart(verb, group, "serviceaccounts", parts[3])
-		grant.namespace = parts[2]
-		return grant
-	case strings.HasSuffix(verb, ":associated-node"):
-		return grantPart(verb, group, "nodes")
-	case strings.HasPrefix(u.Username, "system:node:n") && verb != "impersonate":
-		return grantPart(verb, group, "nodes", parts[2])
-	}
-	return grantPart(verb, group, "users", u.Username)
-}
-
-// grantRest grants to impersonate everything but the user.
-func grantRest(verb string, u authenticationv1.UserInfo) (grants []impersonationGrant) {
-	group := authenticationv1.GroupName
-	if u.UID != "" {
-		grants = append(grants, grantPart(verb, group, "uids", u.UID))
-	}
-	for _, key := range slices.Sorted(maps.Keys(u.Extra)) {
-		grants = append(grants, grantPart(verb, group, "userextras/"+key, u.Extra[key]...))
-	}
-	if verb == "impersonate" {
-		group = ""
-	}
-	if len(u.Groups) > 0 {
-		grants = append(grants, grantPart(verb, group, "groups", u.Groups...))
-	}
-	return grants
-}
-
-// impersonationMode is the constrained mode for a user who is not the requester's node.
-func impersonationMode(u authenticationv1.UserInfo) string {
-	switch {
-	case strings.HasPrefix(u.Username, "system:serviceaccount:"):
-		return "serviceaccount"
-	case strings.HasPrefix(u.Username, "system:node:n"):
-		return "arbitrary-node"
-	default:
-		return "user-info"
-	}
-}
-
-func impersonationRows() []impersonationRow {
-	var rows []impersonationRow
-	add := func(row impersonationRow) {
-		row.index = len(rows)
-		rows = append(rows, row)
-	}
-	addTestPlan(add)
-	addProduct(add)
-	addNodeRows(add)
-	addRequesters(add)
-	return rows
-}
-
-func podRequest(verb, name, subresource string) impersonatedRequest {
-	return impersonatedRequest{ResourceAttributes: authorizationv1.ResourceAttributes{
-		Verb: verb, Version: "v1", Namespace: impersonationNamespace, Resource: "pods", Subresource: subresource, Name: name,
-	}}
-}
-
-// addTestPlan adds the rows of KEP-5284, "Integration tests".
-func addTestPlan(add func(impersonationRow)) {
-	listPods, getPod, updatePod := podRequest("list", "", ""), podRequest("get", "x", ""), podRequest("update", "x", "")
-	exec, logs := podRequest("get", "x", "exec"), podRequest("get", "x", "log")
-	bob, alice := authenticationv1.UserInfo{Username: "bob"}, authenticationv1.UserInfo{Username: "alice"}
-	impersonator := []impersonationGrant{
-		grantUser("impersonate:user-info", bob), grantOn("user-info", listPods), grantOn("user-info", getPod), grantOn("user-info", exec),
-	}
-	for _, request := range []impersonatedRequest{listPods, getPod, updatePod, exec, logs} {
-		for _, target := range []authenticationv1.UserInfo{bob, alice} {
-			add(impersonationRow{target: target, request: request, grants: impersonator, about: "test plan, users"})
-		}
-	}
-	associated := []impersonationGrant{grantPart("impersonate:associated-node", authenticationv1.GroupName, "nodes"), grantOn("associated-node", listPods)}
-	for _, request := range []impersonatedRequest{listPods, updatePod} {
-		for _, target := range []string{"system:node:n1", "system:node:n2", "bob"} {
-			add(impersonationRow{requester: impersonationRequester{node: "n1"}, target: authenticationv1.UserInfo{Username: target}, request: request, grants: associated, about: "test plan, associated node"})
-		}
-	}
-	for _, target := range []string{"system:serviceaccount:" + impersonationNamespace + ":robot", "system:node:n1"} {
-		for _, request := range []impersonatedRequest{listPods, updatePod} {
-			user := authenticationv1.UserInfo{Username: target}
-			grants := []impersonationGrant{grantUser("impersonate:"+impersonationMode(user), user), grantOn(impersonationMode(user), listPods)}
-			add(impersonationRow{target: user, request: request, grants: grants, about: "test plan, service accounts and nodes"})
-		}
-	}
-}
-
-func impersonationTargets() []authenticationv1.UserInfo {
-	type extra = map[string]authenticationv1.ExtraValue
-	robot := "system:serviceaccount:" + impersonationNamespace + ":robot"
-	return []authenticationv1.UserInfo{
-		{Username: "bob"},
-		{Username: "ldap/bob"},
-		{Username: "system:anonymous"},
-		{Username: "bob", UID: "17"},
-		{Username: "bob", Groups: []string{"g1"}},
-		{Username: "bob", Groups: []string{"g1", "g2", "g3", "g4", "g5"}},
-		{Username: "bob", Groups: []string{"system:masters"}},
-		{Username: "bob", Groups: []string{"g1", "system:unauthenticated"}},
-		{Username: "bob", Groups: []string{"system:authenticated", "g1"}},
-		{Username: "bob", Groups: []string{""}},
-		{Username: "system:anonymous", Groups: []string{"g1"}},
-		{Username: "bob", Extra: extra{"example.com/key": {"v1"}}},
-		{Username: "bob", Extra: extra{"example.com/key": {"v1", "v2"}, "scopes": {"s1", "s2", "s3"}}},
-		{Username: "bob", Extra: extra{"example.com/Key": {"v1"}}},
-		{Username: "bob", Extra: extra{"example.com/key": {""}}},
-		{Username: "bob", UID: "17", Groups: []string{"g1", "g2"}, Extra: extra{"example.com/key": {"v1"}}},
-		{Username: robot},
-		{Username: robot, UID: "17"},
-		{Username: robot, Groups: []string{"g1"}},
-		{Username: "system:node:n1"},
-		{Username: "system:node:n1", Groups: []string{"system:nodes"}},
-		{Username: "system:node:UPPER"},
-	}
-}
-
-func impersonationRequests() []impersonatedRequest {
-	selected := podRequest("list", "", "")
-	selected.LabelSelector = &authorizationv1.LabelSelectorAttributes{RawSelector: "a=b"}
-	deployment := impersonatedRequest{ResourceAttributes: authorizationv1.ResourceAttributes{
-		Verb: "patch", Group: "apps", Version: "v1", Namespace: impersonationNamespace, Resource: "deployments", Name: "x",
-	}}
-	scale := deployment
-	scale.Verb, scale.Subresource = "update", "scale"
-	return []impersonatedRequest{
-		podRequest("get", "x", ""),
-		podRequest("create", "", ""),
-		podRequest("create", "x", "exec"),
-		selected,
-		{ResourceAttributes: authorizationv1.ResourceAttributes{Verb: "get"}, path: "/imaginary"},
-		deployment,
-		podRequest("delete", "x", ""),
-		{ResourceAttributes: authorizationv1.ResourceAttributes{Verb: "watch", Version: "v1", Resource: "nodes"}},
-		scale,
-		podRequest("deletecollection", "", ""),
-		{ResourceAttributes: authorizationv1.ResourceAttributes{Verb: "create"}, path: "/imaginary/path"},
-	}
-}
-
-// addProduct adds every target with every kind of grants, on requests that take turns.
-func addProduct(add func(impersonationRow)) {
-	requests := impersonationRequests()
-	turn := 0
-	for _, target := range impersonationTargets() {
-		for _, variant := range grantVariants(target) {
-			request := requests[turn%len(requests)]
-			turn++
-			add(impersonationRow{target: target, request: request, grants: variant.grants(request), about: variant.name})
-		}
-	}
-}
-
-type grantVariant struct {
-	name   string
-	grants func(impersonatedRequest) []impersonationGrant
-}
-
-func grantVariants(u authenticationv1.UserInfo) []grantVariant {
-	type grants = []impersonationGrant
-	mode := impersonationMode(u)
-	verb := "impersonate:" + mode
-	other := map[string]string{"user-info": "serviceaccount", "serviceaccount": "user-info", "arbitrary-node": "user-info"}[mode]
-	everybody := []string{"users", "groups", "uids", "userextras/*", "serviceaccounts", "nodes"}
-	all := func(verb string) (result grants) {
-		for _, resource := range everybody {
-			for _, group := range []string{"", authenticationv1.GroupName} {
-				result = append(result, grantPart(verb, group, resource))
-			}
-		}
-		return result
-	}
-	fixed := func(g ...impersonationGrant) func(impersonatedRequest) grants {
-		return func(impersonatedRequest) grants { return g }
-	}
-	with := func(g ...impersonationGrant) func(impersonatedRequest) grants {
-		return func(r impersonatedRequest) grants { return append(grants{grantOn(mode, r)}, g...) }
-	}
-	whole := append(grants{grantUser(verb, u)}, grantRest(verb, u)...)
-	legacy := append(grants{grantUser("impersonate", u)}, grantRest("impersonate", u)...)
-	return []grantVariant{
-		{"nothing", fixed()},
-		{"the request only", with()},
-		{"the user only", fixed(grantUser(verb, u))},
-		{"the request and the user's name", with(grantUser(verb, u))},
-		{"the request and all of the user", with(whole...)},
-		{"the request and everybody", with(all(verb)...)},
-		{"another request and all of the user", func(r impersonatedRequest) grants {
-			r.Verb = "imagine"
-			return append(grants{grantOn(mode, r)}, whole...)
-		}},
-		{"the request in its namespace and all of the user", func(r impersonatedRequest) grants {
-			on := grantOn(mode, r)
-			if r.path == "" {
-				on.namespace = impersonationNamespace
-			}
-			return append(grants{on}, whole...)
-		}},
-		{"all of it in another mode", func(r impersonatedRequest) grants {
-			return append(all("impersonate:"+other), grantOn(other, r))
-		}},
-		{"the user's name by the legacy verb", fixed(grantUser("impersonate", u))},
-		{"all of the user by the legacy verb", fixed(legacy...)},
-		{"everybody by the legacy verb", fixed(all("impersonate")...)},
-		{"half of a mode, and the legacy verb", with(legacy...)},
-		{"both the mode and the legacy verb", with(append(slices.Clone(whole), legacy...)...)},
-	}
-}
-
-// addNodeRows adds service accounts that run on nodes, and one that does not.
-func addNodeRows(add func(impersonationRow)) {
-	get := podRequest("get", "x", "")
-	path := impersonatedRequest{ResourceAttributes: authorizationv1.ResourceAttributes{Verb: "get"}, path: "/imaginary"}
-	n1 := authenticationv1.UserInfo{Username: "system:node:n1"}
-	associated, arbitrary := grantUser("impersonate:associated-node", n1), grantUser("impersonate:arbitrary-node", n1)
-	one := grantPart("impersonate:associated-node", authenticationv1.GroupName, "nodes", "n1")
-	star := grantPart("impersonate:associated-node", authenticationv1.GroupName, "nodes", "*")
-	for _, requester := range []impersonationRequester{{node: "n1"}, {node: "n2"}, {account: true}} {
-		for _, request := range []impersonatedRequest{get, path, podRequest("create", "x", "exec")} {
-			onAssociated, onArbitrary := grantOn("associated-node", request), grantOn("arbitrary-node", request)
-			for _, variant := range []struct {
-				name   string
-				grants []impersonationGrant
-			}{
-				{"nothing", nil},
-				{"associated", []impersonationGrant{onAssociated, associated}},
-				{"associated, but not on the request", []impersonationGrant{associated}},
-				{"associated, for the one node, which is not enough", []impersonationGrant{onAssociated, one}},
-				{"associated, by an asterisk", []impersonationGrant{onAssociated, star}},
-				{"arbitrary", []impersonationGrant{onArbitrary, arbitrary}},
-				{"both", []impersonationGrant{onAssociated, associated, onArbitrary, arbitrary}},
-				{"the halves of each", []impersonationGrant{onAssociated, arbitrary}},
-				{"associated in half, and legacy", []impersonationGrant{onAssociated, grantUser("impersonate", n1)}},
-			} {
-				add(impersonationRow{requester: requester, target: n1, request: request, grants: variant.grants, about: fmt.Sprintf("%s, from %+v", variant.name, requester)})
-			}
-		}
-	}
-	for _, target := range []authenticationv1.UserInfo{{Username: "system:node:n1", UID: "1"}, {Username: "system:node:N1_"}, {Username: "bob"}} {
-		add(impersonationRow{requester: impersonationRequester{node: "n1"}, target: target, request: get, grants: []impersonationGrant{grantOn("associated-node", get), associated}, about: "associated with a node, but wants another"})
-	}
-}
-
-// addRequesters adds requesters who are special.
-func addRequesters(add func(impersonationRow)) {
-	get := podRequest("get", "x", "")
-	for _, requester := range []impersonationRequester{
-		{groups: []string{"system:masters"}},
-		{groups: []string{"system:nodes"}},
-		{groups: []string{"g1", "system:authenticated"}},
-		{extra: map[string]string{"authentication.kubernetes.io/node-name": "n1"}},
-		{extra: map[string]string{"authorization.proviso.dev/delegated": "forged"}},
+	i.apply(t, manifest)
+	for name, test := range map[string]func(*testing.T){
+		"matrix": i.testMatrix, "extra": i.testExtra, "between servers": i.testBetweenServers, "gates": i.testGates,
+		"privileged": i.testPrivileged, "conditional": i.testConditional, "delegation": i.testDelegation, "tokens": i.testTokens,
 	} {
-		for _, target := range []authenticationv1.UserInfo{
-			{Username: "bob"}, {Username: "system:node:n1"}, {Username: "bob", Groups: []string{"system:masters"}}, {Username: "system:serviceaccount:" + impersonationNamespace + ":robot"},
-		} {
-			grants := []impersonationGrant{grantOn("associated-node", get), grantUser("impersonate:associated-node", target), grantOn(impersonationMode(target), get), grantUser("impersonate:"+impersonationMode(target), target)}
-			add(impersonationRow{requester: requester, target: target, request: get, grants: grants, about: fmt.Sprintf("a requester with %+v", requester)})
-			add(impersonationRow{requester: requester, target: target, request: get, about: fmt.Sprintf("a requester with %+v and no grants", requester)})
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t)
+		})
+	}
+	for _, s := range stories {
+		t.Run("stories/"+s.name, func(t *testing.T) {
+			t.Parallel()
+			s.test(t, i.on)
+		})
+	}
+}
+
+// newSender returns a sender for the users of the tables, and for the front proxy.
+func (i *impersonationTests) newSender(t *testing.T) *requests.Sender {
+	t.Helper()
+	var err error
+	if i.frontProxy.CertFile, i.frontProxy.KeyFile, err = stack.FrontProxy(frontProxyUser); err != nil {
+		t.Fatal(err)
+	}
+	i.frontProxy.CAFile = stack.CAFile()
+	return requests.NewSender(config(t, "admin"), func(name string, groups ...string) (certFile, keyFile string, err error) {
+		if name == frontProxyUser {
+			return i.frontProxy.CertFile, i.frontProxy.KeyFile, nil
+		}
+		return stack.NewUser(name, groups...)
+	})
+}
+
+// apply applies a manifest: the policies, which the replicas store, to a replica, and the rest to kube-apiserver. It waits until the policies are ready.
+func (i *impersonationTests) apply(t *testing.T, manifest string) {
+	t.Helper()
+	var policies, others []string
+	for _, document := range strings.Split(manifest, "---\n") {
+		if strings.Contains(document, "ClusterAuthorizationPolicy") {
+			policies = append(policies, document)
+		} else {
+			others = append(others, document)
 		}
 	}
+	run := func(user string, documents []string, args ...string) {
+		t.Helper()
+		if _, errs, err := kubectlWithInput(t, user, strings.Join(documents, "\n---\n"), append(args, "-f", "-")...); err != nil {
+			t.Errorf("kubectl %v: %v: %s", args, err, errs)
+		}
+	}
+	run("admin", others, "apply")
+	replica := []string{"--server", i.on.url, "--certificate-authority", stack.CAFile(), "--tls-server-name", cluster.ServerName}
+	t.Cleanup(func() { run("admin-direct", policies, append(replica, "delete")...) })
+	run("admin-direct", policies, append(replica, "apply")...)
+	run("admin-direct", policies, append(replica, "wait", "--for=condition=Ready", "--timeout=30s")...)
+}
+
+// impersonator sends rows to a replica with an audit log, and reviews them.
+type impersonator struct {
+	requests.Runner
+	url, log string
+	admin    versioned.Interface
+	stop     func()
+}
+
+// newImpersonator starts a replica.
+func newImpersonator(t *testing.T, sender *requests.Sender, gates string) *impersonator {
+	t.Helper()
+	dir := t.TempDir()
+	policy, log := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log")
+	if err := os.WriteFile(policy, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- level: Metadata\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	url, stop, err := stack.Replica(t.Context(), "--feature-gates="+gates, "--audit-policy-file="+policy, "--audit-log-path="+log)
+	t.Cleanup(stop)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &impersonator{Runner: requests.Runner{Sender: sender.At(url)}, url: url, log: log, admin: stack.ClientAt(t, "admin-direct", url), stop: stop}
+}
+
+// runner returns a copy of the runner of requests. server is in the names of objects that it creates.
+func (i *impersonator) runner(server string) *requests.Runner {
+	runner := i.Runner
+	runner.Values = map[string]string{"server": server, "long": strings.Repeat(" ", impersonation.MaxExtraBytes)}
+	return &runner
+}
+
+// run sends rows, and compares what audit and reviews say about them with their marks. First it waits until policies and roles are in effect: for the first row, and for those
+// whose impersonation is allowed. All other refusals must be refusals from the start.
+func (i *impersonator) run(t *testing.T, runner *requests.Runner, rows []*requests.Row) {
+	t.Helper()
+	for n, row := range rows {
+		if n == 0 || modeOf(row) != "" {
+			runner.Await(t, row)
+		}
+	}
+	ids := map[*requests.Row]string{}
+	runner.After = func(row *requests.Row, answer *requests.Answer, _ []*admissionv1.AdmissionRequest) {
+		ids[row] = answer.Header.Get(auditv1.HeaderAuditID)
+	}
+	runner.Run(t, rows)
+	events := auditEvents(t, i.log, slices.Collect(maps.Values(ids))...)
+	for _, row := range rows {
+		i.check(t, runner, row, events[ids[row]])
+	}
+}
+
+// modeOf returns the mode that a row has as a mark, or an empty string.
+func modeOf(row *requests.Row) string {
+	for _, mode := range []string{"legacy", "user-info", "conditional"} {
+		if row.Is(mode) {
+			return mode
+		}
+	}
+	return ""
+}
+
+// impersonationVerdict is what audit and a review say about a row.
+type impersonationVerdict struct {
+	// Mode and Constraint are in the review, and Recorded is the constraint in the audit event.
+	Requester, Impersonated, Mode, Constraint, Recorded string
+	// Denied and Residual are of the impersonation. Allowed is of the request, with its conditions evaluated.
+	Denied, Residual, Allowed bool
+	// Checks says that a check shows conditions.
+	Checks bool
+}
+
+// wantedVerdict returns the verdict that the marks and the code of a row say.
+func wantedVerdict(row *requests.Row) *impersonationVerdict {
+	mode := modeOf(row)
+	v := &impersonationVerdict{
+		Requester: requests.Administrator, Mode: mode, Constraint: constraints[mode], Recorded: constraints[mode],
+		Denied: mode == "", Residual: row.Is("residual"), Allowed: row.Code < 300, Checks: row.Is("checks"),
+	}
+	if row.User != nil {
+		v.Requester = row.User.Name
+	}
+	if mode != "" {
+		v.Impersonated = row.Headers[authenticationv1.ImpersonateUserHeader][0]
+	}
+	return v
+}
+
+// check compares the verdict on a row.
+func (i *impersonator) check(t *testing.T, runner *requests.Runner, row *requests.Row, event *auditv1.Event) {
+	t.Helper()
+	want, request := wantedVerdict(row), runner.Checks(t, row)[0]
+	as := authenticationv1.UserInfo{Username: row.Headers[authenticationv1.ImpersonateUserHeader][0], Groups: row.Headers[authenticationv1.ImpersonateGroupHeader]}
+	review := impersonationReview(event.User, as, request, nil)
+	review.Spec.ConditionalAuthorization = &authorizationv1alpha1.ConditionalAuthorizationConfiguration{Mode: authorizationv1alpha1.ConditionsModeHumanReadable}
+	review, err := i.admin.AuthorizationV1alpha1().ImpersonationReviews().Create(t.Context(), review, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	status := &review.Status
+	got := &impersonationVerdict{
+		Requester: event.User.Username, Mode: string(status.Mode), Constraint: status.Constraint, Denied: status.Denied, Residual: len(status.ConditionsChain) > 0,
+		Checks: want.Checks && slices.ContainsFunc(status.Checks, func(check authorizationv1alpha1.ImpersonationCheck) bool { return len(check.ConditionsChain) > 0 }),
+	}
+	if event.ImpersonatedUser != nil {
+		got.Impersonated = event.ImpersonatedUser.Username
+	}
+	if event.AuthenticationMetadata != nil {
+		got.Recorded = event.AuthenticationMetadata.ImpersonationConstraint
+	}
+	if decision := status.RequestDecision; decision != nil {
+		got.Allowed = status.Allowed && decision.Allowed
+		if got.Residual && !decision.Denied && (decision.Allowed || len(decision.ConditionsChain) > 0) {
+			got.Allowed = i.evaluate(t, request, runner.Body(t, row), status)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" || status.Allowed == (status.Denied || got.Residual) {
+		t.Errorf("%s: audit and the review (-want +got):\n%s\n%+v", row, diff, status)
+	}
+}
+
+// impersonationReview returns a review about a requester who impersonates a user for a request.
+func impersonationReview(requester, as authenticationv1.UserInfo, resource *authorizationv1.ResourceAttributes, path *authorizationv1.NonResourceAttributes) *authorizationv1alpha1.ImpersonationReview {
+	extra := map[string]authorizationv1.ExtraValue{}
+	for key, values := range requester.Extra {
+		extra[key] = authorizationv1.ExtraValue(values)
+	}
+	return &authorizationv1alpha1.ImpersonationReview{Spec: authorizationv1alpha1.ImpersonationReviewSpec{
+		User: requester.Username, UID: requester.UID, Groups: requester.Groups, Extra: extra, Impersonate: as, ResourceAttributes: resource, NonResourceAttributes: path,
+	}}
+}
+
+// evaluate evaluates the conditions of a review for the machine that a request writes.
+func (i *impersonator) evaluate(t *testing.T, request *authorizationv1.ResourceAttributes, body string, status *authorizationv1alpha1.ImpersonationReviewStatus) bool {
+	t.Helper()
+	sets := slices.Concat(status.ConditionsChain, status.RequestDecision.ConditionsChain)
+	if status.RequestDecision.Allowed {
+		sets = append(sets, authorizationv1alpha1.SubjectAccessReviewConditionSet{AuthorizerName: "request", Allowed: true})
+	}
+	machine := &demov1alpha1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: request.Namespace, Name: request.Name}, Spec: demov1alpha1.VirtualMachineSpec{Image: "debian"}}
+	if err := json.Unmarshal([]byte(body), machine); err != nil { // a patch changes some of it
+		t.Fatal(err)
+	}
+	kind := demov1alpha1.SchemeGroupVersion.WithKind("VirtualMachine")
+	machine.SetGroupVersionKind(kind)
+	data := &authorizationv1alpha1.AuthorizationConditionsRequest{
+		ConditionSets: sets, Operation: authorizationv1alpha1.OperationCreate, Kind: &metav1.GroupVersionKind{Group: kind.Group, Version: kind.Version, Kind: kind.Kind},
+		Resource: &metav1.GroupVersionResource{Group: request.Group, Version: request.Version, Resource: request.Resource},
+		Name:     machine.Name, Namespace: request.Namespace, UserInfo: status.ImpersonatedUser, Object: &runtime.RawExtension{Raw: mustJSON(machine)},
+	}
+	if request.Verb != "create" {
+		data.Operation, data.OldObject = authorizationv1alpha1.OperationUpdate, data.Object
+	}
+	review, err := i.admin.AuthorizationV1alpha1().AuthorizationConditionsReviews().Create(t.Context(), &authorizationv1alpha1.AuthorizationConditionsReview{Request: data}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return review.Response.Allowed
+}
+
+// testGates sends requests that are impersonated by a grant of each kind to replicas with the feature gates on, off and on again (KEP-5284, "Are there any tests for feature
+// enablement/disablement?").
+func (i *impersonationTests) testGates(t *testing.T) {
+	for _, step := range []struct {
+		gates   string
+		replica *impersonator // nil for a new one
+	}{
+		{impersonationOn, i.on},
+		{impersonationOff, i.off},
+		{impersonationOn + ",ConstrainedImpersonation=false", nil},
+		{impersonationOff + ",ConstrainedImpersonation=false", nil},
+		{impersonationOn, nil},
+	} {
+		replica := step.replica
+		if replica == nil {
+			replica = newImpersonator(t, i.on.Sender, step.gates)
+		}
+		replica.run(t, replica.runner(""), i.Rows[step.gates])
+		if step.replica == nil {
+			replica.stop()
+		}
+	}
+}
+
+func (i *impersonationTests) testPrivileged(t *testing.T) {
+	i.on.run(t, i.on.runner(""), i.Rows["privileged"])
+}
+
+// testConditional sends requests with policies of the mode conditional, which have no effect if the mode is off.
+func (i *impersonationTests) testConditional(t *testing.T) {
+	i.on.run(t, i.on.runner(""), i.Rows["conditional"])
+	i.off.run(t, i.off.runner(""), i.Rows["conditional, off"])
+}
+
+// testDelegation sends policies that hand on permissions to kube-apiserver.
+func (i *impersonationTests) testDelegation(t *testing.T) {
+	rows := i.Rows["delegation"]
+	runner := &requests.Runner{Sender: i.on.Sender.At(stack.KubeAPIServerURL())}
+	runner.Await(t, rows[0])
+	runner.Run(t, rows)
 }

@@ -13,37 +13,30 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"k8s.io/client-go/rest"
-
-	authorizationv1 "k8s.io/api/authorization/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
-	"github.com/proviso-authz/proviso/generated/clientset/versioned"
-	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
-// issuer makes tokens whose claims kube-apiserver turns into extra.
+// issuer issues tokens whose claims kube-apiserver turns into extra. configuration is a file that has kube-apiserver accept the tokens.
 type issuer struct {
 	*httptest.Server
-	key *rsa.PrivateKey
+	key           *rsa.PrivateKey
+	configuration string
 }
 
-func newIssuer(t *testing.T) *issuer {
-	t.Helper()
+func newIssuer() (*issuer, error) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	i := &issuer{key: key}
 	encode := base64.RawURLEncoding.EncodeToString
@@ -57,11 +50,16 @@ func newIssuer(t *testing.T) *issuer {
 		}}})
 	})
 	i.Server = httptest.NewTLSServer(mux)
-	t.Cleanup(i.Close)
-	return i
+	file, err := os.CreateTemp("", "proviso-e2e-authentication-")
+	if err != nil {
+		return nil, err
+	}
+	i.configuration = file.Name()
+	_, err = file.WriteString(i.authentication())
+	return i, errors.Join(err, file.Close())
 }
 
-// token is for a user, whose extra has the conditions if they are not empty.
+// token returns a token for a user, whose extra has the conditions if they are not empty.
 func (i *issuer) token(t *testing.T, user, conditions string) string {
 	t.Helper()
 	claims := map[string]any{"iss": i.URL, "aud": "proviso-test", "sub": user, "iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix()}
@@ -84,7 +82,7 @@ func (i *issuer) token(t *testing.T, user, conditions string) string {
 	return signed + "." + base64.RawURLEncoding.EncodeToString(signature)
 }
 
-// authentication is the configuration by which kube-apiserver believes the tokens.
+// authentication returns the content of the configuration.
 func (i *issuer) authentication() string {
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: i.Certificate().Raw})
 	return fmt.Sprintf(`
@@ -104,65 +102,16 @@ jwt:
 `, i.URL, strings.ReplaceAll(strings.TrimSpace(string(ca)), "\n", "\n      "))
 }
 
-// TestTokensDoNotNarrow has kube-apiserver say about the user of a token what only a front
-// proxy may say. Proviso refuses it; through kube-apiserver, which is one, it restricts the request.
-func TestTokensDoNotNarrow(t *testing.T) {
-	t.Parallel()
-	dir, err := os.MkdirTemp("", "tn") // short enough for a socket
-	if err != nil {
-		t.Fatal(err)
+// testTokens sends tokens for which kube-apiserver says about their user what only a front proxy may say. Proviso refuses them; through kube-apiserver, which is a front proxy,
+// the extra restricts the request.
+func (i *impersonationTests) testTokens(t *testing.T) {
+	values := map[string]string{}
+	for name, conditions := range i.tokens {
+		values[name] = tokens.token(t, "jane", conditions)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	tokens := newIssuer(t)
-	file := filepath.Join(dir, "authentication.yaml")
-	if err := os.WriteFile(file, []byte(tokens.authentication()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	own, err := cluster.New(cluster.Config{Dir: dir, Bin: stack.Bin, Manifests: stack.Manifests, KubeAPIServerArgs: []string{"--authentication-config=" + file}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	own.StopAfter(t)
-	if err := own.Up(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	// review asks something that everybody may ask, and that has an object.
-	review := func(server, caFile, serverName, token string) error {
-		client, err := versioned.NewForConfig(&rest.Config{
-			Host: server, BearerToken: token, TLSClientConfig: rest.TLSClientConfig{CAFile: caFile, ServerName: serverName},
-		})
-		if err != nil {
-			return err
-		}
-		_, err = client.AuthorizationV1alpha1().SelfSubjectAccessReviews().Create(t.Context(), &authorizationv1alpha1.SelfSubjectAccessReview{
-			Spec: authorizationv1alpha1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Version: "v1", Resource: "pods"}},
-		}, metav1.CreateOptions{})
-		return err
-	}
-	direct := func(token string) error {
-		return review(own.ProvisoURL(), own.ProvisoCAFile(), cluster.ServerName, token)
-	}
-	through := func(token string) error { return review(own.KubeAPIServerURL(), own.CAFile(), "", token) }
-	retry(t, func() error { return direct(tokens.token(t, "jane", "")) }) // kube-apiserver reads the keys in its own time
-
-	const denying = `[{"authorizerName":"x","conditions":[{"id":"example.com/x","effect":"Deny","type":"k8s.io/authorization-cel","condition":"object.spec.resourceAttributes.verb == 'get'","description":"jane gets nothing"}]}]`
-	for _, tc := range []struct {
-		name       string
-		do         func(string) error
-		conditions string
-		want       string // empty if it is allowed
-	}{
-		{"through kube-apiserver", through, "", ""},
-		{"direct, with conditions that would not deny", direct, strings.Replace(denying, "'get'", "'list'", 1), "Unauthorized"},
-		{"direct, with conditions that would", direct, denying, "Unauthorized"},
-		{"direct, with what nobody can read", direct, "x", "Unauthorized"},
-		{"through kube-apiserver, with conditions that do not deny", through, strings.Replace(denying, "'get'", "'list'", 1), ""},
-		{"through kube-apiserver, with conditions that do", through, denying, "jane gets nothing"},
-		{"through kube-apiserver, with what nobody can read", through, "x", "cannot be read"},
-	} {
-		err := tc.do(tokens.token(t, "jane", tc.conditions))
-		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%s: got %v, want %q", tc.name, err, tc.want)
-		}
+	for rows, admin := range map[string]string{"tokens, through kube-apiserver": "admin", "tokens, direct": "admin-direct"} {
+		runner := &requests.Runner{Sender: requests.NewSender(config(t, admin), nil), Values: values}
+		runner.Await(t, i.Rows[rows][0]) // kube-apiserver reads the keys of the issuer some time later
+		runner.Run(t, i.Rows[rows])
 	}
 }

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package e2e_test
 
 import (
+	"fmt"
 	"os"
 	"testing"
 
@@ -26,6 +27,18 @@ var (
 	clients           = stack.Clients
 )
 
+// tokens issues tokens that kube-apiserver of the control plane accepts.
+var tokens *issuer
+
 func TestMain(m *testing.M) {
-	os.Exit(stack.Run(m, 2, cluster.Config{Deployment: true, Uncached: true}))
+	cluster.MaybeContainer()
+	var err error
+	if tokens, err = newIssuer(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := stack.Run(m, 2, cluster.Config{Deployment: true, Uncached: true, KubeAPIServerArgs: []string{"--authentication-config=" + tokens.configuration}})
+	tokens.Close()
+	_ = os.Remove(tokens.configuration)
+	os.Exit(code)
 }

@@ -316,7 +316,7 @@ func TestInnerDoor(t *testing.T) {
 		runner.Await(t, row)
 	}
 	r.proxy.reset()
-	runner.After = func(row *requests.Row, calls []*admissionv1.AdmissionRequest) {
+	runner.After = func(row *requests.Row, _ *requests.Answer, calls []*admissionv1.AdmissionRequest) {
 		if row.Name != "" && len(calls) > 0 && os.Getenv("PROVISO_RECORD") != "" {
 			record(t, recordDir, row.Name, r.proxy.bodies[0])
 			record(t, recordFrontDoorDir, row.Name, r.proxy.questions[0])

@@ -169,7 +169,7 @@ func (a *recipeSender) test(t *testing.T, recipe *recipe) {
 		want.Called = ptr.To(recipe.Lists != "")
 		return &want
 	}
-	runner.After = func(row *requests.Row, calls []*admissionv1.AdmissionRequest) {
+	runner.After = func(row *requests.Row, _ *requests.Answer, calls []*admissionv1.AdmissionRequest) {
 		for _, call := range calls {
 			if listed := listedResource(call); listed != recipe.Lists {
 				t.Errorf("%s: the inner door is called for %s, and the recipe lists %s", row, listed, recipe.Lists)

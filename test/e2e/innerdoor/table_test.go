@@ -155,7 +155,7 @@ func testTableByPolicies(t *testing.T, r *rig, rows map[string][]*requests.Row) 
 	if p.Reviewer, err = requests.NewReviewer(admin); err != nil {
 		t.Fatal(err)
 	}
-	p.After = func(_ *requests.Row, shown []*admissionv1.AdmissionRequest) { calls += len(shown) }
+	p.After = func(_ *requests.Row, _ *requests.Answer, shown []*admissionv1.AdmissionRequest) { calls += len(shown) }
 	p.Run(t, rows["table"])
 	return calls
 }

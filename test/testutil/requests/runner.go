@@ -43,7 +43,7 @@ type Runner struct {
 	// Kubectl runs the commands of rows.
 	Kubectl func(ctx context.Context, input string, args ...string) (string, error)
 	// After is called after each row of Run.
-	After func(row *Row, calls []*admissionv1.AdmissionRequest)
+	After func(row *Row, answer *Answer, calls []*admissionv1.AdmissionRequest)
 }
 
 // Run sends rows in their order. The outcome of each must be as it is wanted.
@@ -86,7 +86,7 @@ func (r *Runner) Try(t *testing.T, row *Row) string {
 		review = r.Reviewer.result(t, r, row, q, calls)
 	}
 	if r.After != nil {
-		r.After(row, calls)
+		r.After(row, answer, calls)
 	}
 	if problem := want.differs(answer); problem != "" {
 		return problem
@@ -301,13 +301,30 @@ func (r *Runner) send(ctx context.Context, t *testing.T, row *Row, q *resolved) 
 	if row.Do == "kubectl" {
 		return r.command(t, row, as), nil
 	}
-	return r.Sender.Do(ctx, as, Request{Method: q.method, Path: q.path, ContentType: q.contentType, Body: strings.NewReader(q.body)})
+	if as != nil && as.Token != "" {
+		own := *as
+		own.Token = r.fill(t, as.Token)
+		as = &own
+	}
+	return r.Sender.Do(ctx, as, Request{Method: q.method, Path: q.path, ContentType: q.contentType, Body: strings.NewReader(q.body), Header: r.headers(t, row)})
+}
+
+// headers returns the headers of a row as they are sent.
+func (r *Runner) headers(t *testing.T, row *Row) http.Header {
+	t.Helper()
+	header := http.Header{}
+	for name, texts := range row.Headers {
+		for _, text := range texts {
+			header.Add(name, r.fill(t, text))
+		}
+	}
+	return header
 }
 
 // command runs kubectl, and returns the code that its outcome stands for.
 func (r *Runner) command(t *testing.T, row *Row, as *User) *Answer {
 	t.Helper()
-	if r.Kubectl == nil || as == nil || as.Certificate {
+	if r.Kubectl == nil || !as.isImpersonated() {
 		t.Fatalf("%s: kubectl cannot be run here", row)
 	}
 	args := append(slices.Clone(row.Command), "--as="+as.Name)

@@ -132,6 +132,37 @@ func TestRequests(t *testing.T) {
 	}
 }
 
+// TestHeaders sends headers of rows, and requests of a user with a token. The test sees the answers.
+func TestHeaders(t *testing.T) {
+	t.Parallel()
+	var got []string
+	runner := newRunner(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got = append(got, fmt.Sprintf("%v %v %v", r.Header["Authorization"], r.Header["Impersonate-User"], r.Header["X-Trace"]))
+		w.Header().Set("Audit-Id", fmt.Sprint(len(got)))
+	}))
+	runner.Values["token"] = "secret"
+	runner.After = func(row *requests.Row, answer *requests.Answer, _ []*admissionv1.AdmissionRequest) {
+		got = append(got, row.Name+" "+answer.Header.Get("Audit-Id"))
+	}
+	table, err := requests.Read([]byte(`
+values: [ns, token]
+users: {ada: {}, bob: {token: "{token}"}}
+rows:
+  all:
+  - {name: one, as: ada, do: get, to: /a, headers: {X-Trace: ["{ns}", b]}, code: 200}
+  - {name: two, as: bob, do: get, to: /a, headers: {Impersonate-User: ada}, code: 200}
+  - {name: three, as: admin, do: get, to: /a, headers: {Impersonate-User: bob}, code: 200}
+`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runner.Run(t, table.Rows["all"])
+	want := []string{"[] [ada] [demo b]", "one 1", "[Bearer secret] [ada] []", "two 3", "[] [bob] []", "three 5"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // TestAwaitEach waits for the first row of each policy, and for the first row of each user that passes, as dry runs.
 func TestAwaitEach(t *testing.T) {
 	t.Parallel()

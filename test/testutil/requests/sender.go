@@ -28,7 +28,7 @@ type Sender struct {
 	certificates Certificates
 
 	mu *sync.Mutex
-	// clients are the clients by name of the user. The administrator has an empty name.
+	// clients are the clients by name of the user. The administrator has an empty name, and all users with a token have one client.
 	clients map[string]*http.Client
 }
 
@@ -48,10 +48,16 @@ func (s *Sender) At(url string) *Sender {
 	return &other
 }
 
-// client returns the client of a user with a certificate, or of the administrator.
+// bearer is the name of the client of users with a token. No user can have it.
+const bearer = "\x00bearer"
+
+// client returns the client of a user with a certificate or a token, or of the administrator.
 func (s *Sender) client(u *User) (*http.Client, error) {
 	name := ""
-	if u != nil && u.Certificate {
+	switch {
+	case u != nil && u.Token != "":
+		name = bearer
+	case u != nil && u.Certificate:
 		name = u.Name
 	}
 	s.mu.Lock()
@@ -61,6 +67,9 @@ func (s *Sender) client(u *User) (*http.Client, error) {
 	}
 	config := s.config
 	if name != "" {
+		config = rest.AnonymousClientConfig(s.config)
+	}
+	if name != "" && name != bearer {
 		if s.certificates == nil {
 			return nil, fmt.Errorf("there is no certificate for %s", name)
 		}
@@ -68,7 +77,6 @@ func (s *Sender) client(u *User) (*http.Client, error) {
 		if err != nil {
 			return nil, err
 		}
-		config = rest.AnonymousClientConfig(s.config)
 		config.CertFile, config.KeyFile = certFile, keyFile
 	}
 	roundTripper, err := rest.TransportFor(config)
@@ -120,7 +128,10 @@ func (s *Sender) Do(ctx context.Context, as *User, q Request) (*Answer, error) {
 	if request.Header.Get("Accept") == "" {
 		request.Header.Set("Accept", "application/json")
 	}
-	if as != nil && !as.Certificate {
+	if as != nil && as.Token != "" {
+		request.Header.Set("Authorization", "Bearer "+as.Token)
+	}
+	if as.isImpersonated() {
 		impersonating := *client
 		impersonating.Transport = transport.NewImpersonatingRoundTripper(transport.ImpersonationConfig{UserName: as.Name, UID: as.UID, Groups: as.Groups, Extra: as.Extra}, client.Transport)
 		client = &impersonating

@@ -20,7 +20,7 @@ SPDX-License-Identifier: Apache-2.0
 //	  all:
 //	  - {as: ada, do: write, with: {team: blue}}
 //	  - {as: ada, do: write, with: {team: red}, by: only-blue}
-//	  - {name: read another one, as: ada, do: get, to: maps/b, code: 404}
+//	  - {name: read another one, as: ada, do: get, to: maps/b, headers: {X-Trace: "1"}, code: 404}
 //
 // Reading is strict: an unknown field, user, path, object, placeholder or mark, an operation that no row uses, two rows with one name, and a row that expects
 // nothing are errors.
@@ -36,6 +36,7 @@ import (
 	"strings"
 	"testing"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -63,9 +64,14 @@ type User struct {
 	UID    string              `json:"uid,omitempty"`
 	Groups []string            `json:"groups,omitempty"`
 	Extra  map[string][]string `json:"extra,omitempty"`
-	// Certificate says that the user has a client certificate. Otherwise the administrator impersonates the user.
-	Certificate bool `json:"certificate,omitempty"`
+	// Certificate says that the user has a client certificate, and Token is the user's bearer token, which may be a placeholder. Without both, the administrator impersonates
+	// the user.
+	Certificate bool   `json:"certificate,omitempty"`
+	Token       string `json:"token,omitempty"`
 }
+
+// isImpersonated reports whether the administrator impersonates the user.
+func (u *User) isImpersonated() bool { return u != nil && !u.Certificate && u.Token == "" }
 
 // Row is a request, and its outcome.
 type Row struct {
@@ -77,6 +83,8 @@ type Row struct {
 	Do string
 	// To is the path, with a query. Placeholders that the test sets are still in it, and in the bodies.
 	To string
+	// Headers are headers of the request, such as those that impersonate a user.
+	Headers map[string]Texts
 	// Body is the body. Text is a body that is sent as it is written, so that the form of its numbers stays. Change is a merge patch, or a JSON patch, that makes the
 	// body of a PUT from the stored object.
 	Body   any
@@ -174,15 +182,16 @@ type file struct {
 
 // fields are the fields of a row.
 type fields struct {
-	Name    string   `json:"name"`
-	As      string   `json:"as"`
-	Do      Texts    `json:"do"`
-	To      string   `json:"to"`
-	Object  any      `json:"object"`
-	Body    any      `json:"body"`
-	Text    string   `json:"text"`
-	Change  any      `json:"change"`
-	Command []string `json:"command"`
+	Name    string           `json:"name"`
+	As      string           `json:"as"`
+	Do      Texts            `json:"do"`
+	To      string           `json:"to"`
+	Headers map[string]Texts `json:"headers"`
+	Object  any              `json:"object"`
+	Body    any              `json:"body"`
+	Text    string           `json:"text"`
+	Change  any              `json:"change"`
+	Command []string         `json:"command"`
 	Stored  []struct {
 		To     string `json:"to"`
 		Object any    `json:"object"`
@@ -228,6 +237,9 @@ func Read(content []byte, about any, marks ...string) (*Table, error) {
 		}
 		if u.Name == "" {
 			u.Name = name
+		}
+		if err := t.check(u.Token); err != nil {
+			return nil, fmt.Errorf("user %s: %w", name, err)
 		}
 	}
 	t.As = f.Users[f.As]
@@ -331,7 +343,7 @@ func (t *Table) row(tree map[string]any) (*Row, error) {
 	if err := decode(text, f); err != nil {
 		return nil, err
 	}
-	row := &Row{Name: f.Name, Do: strings.Join(f.Do, ","), To: t.path(f.To), Text: f.Text, Change: f.Change, Command: f.Command, Allowed: f.Allowed, Marks: f.Marks, Outcome: f.Outcome, manager: t.file.Manager}
+	row := &Row{Name: f.Name, Do: strings.Join(f.Do, ","), To: t.path(f.To), Headers: f.Headers, Text: f.Text, Change: f.Change, Command: f.Command, Allowed: f.Allowed, Marks: f.Marks, Outcome: f.Outcome, manager: t.file.Manager}
 	as := f.As
 	if as == "" {
 		as = t.file.As
@@ -370,6 +382,10 @@ func (t *Table) row(tree map[string]any) (*Row, error) {
 		return nil, fmt.Errorf("%s: reviews have no result %q", row, row.Review)
 	case bodies > 1, (row.Do == "kubectl") != (len(row.Command) > 0), (row.To == "") != (row.Do == "kubectl"), row.Change != nil && row.Do != "put":
 		return nil, fmt.Errorf("%s needs one path and at most one body, or a command", row)
+	case row.Headers[authenticationv1.ImpersonateUserHeader] != nil && row.User.isImpersonated():
+		return nil, fmt.Errorf("%s: the user needs a certificate or a token to impersonate another one", row)
+	case len(row.Headers) > 0 && row.Do == "kubectl":
+		return nil, fmt.Errorf("%s: kubectl sends no headers of a row", row)
 	case row.To != "" && !strings.HasPrefix(row.To, "/"):
 		return nil, fmt.Errorf("%s: there is no path %q", row, row.To)
 	}
@@ -381,7 +397,7 @@ func (t *Table) row(tree map[string]any) (*Row, error) {
 	if row.Code == 0 {
 		row.Code = http.StatusForbidden
 	}
-	return row, t.check([]any{row.To, row.Body, row.Text, row.Change, row.Says, row.Hides, row.Stored})
+	return row, t.check([]any{row.To, row.Headers, row.Body, row.Text, row.Change, row.Says, row.Hides, row.Stored})
 }
 
 // Manifest returns the objects of Setup as a manifest.

@@ -43,7 +43,7 @@ func BenchmarkStatus(b *testing.B) {
 				return &policyv1alpha1.AuthorizationPolicy{ObjectMeta: metav1.ObjectMeta{Name: "status"}, Spec: policyv1alpha1.AuthorizationPolicySpec{
 					Effect: effect, Condition: fmt.Sprintf(`object.metadata.name == "a%d"`, n),
 					Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "pat"}},
-					Rules: []policyv1alpha1.PolicyRule{{Verbs: []string{"create"}, APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}}},
+					Rules:    []policyv1alpha1.PolicyRule{{Verbs: []string{"create"}, APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}}},
 				}}
 			}
 			warm := policy(-1) // what other components do is known some seconds after a start

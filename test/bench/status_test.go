@@ -87,7 +87,7 @@ func changed(policies typedv1alpha1.AuthorizationPolicyInterface) func(context.C
 			}
 			stored.Spec = p.Spec
 			written, err = policies.Update(ctx, stored, metav1.UpdateOptions{})
-			return err == nil, nil //nolint:nilerr // its status was written meanwhile
+			return err == nil, nil // a conflict: the status was written meanwhile
 		})
 	}
 }

@@ -86,18 +86,26 @@ const (
 	warningDenied      = "kube-apiserver itself allows this request, and Proviso does not. Reads have no barrier: without the front door they are not refused"
 )
 
+// exampleName is the name of an object about which no role and no policy is.
+const exampleName = "kubectl-proviso-can-i-any-name"
+
 // answer asks kube-apiserver and Proviso.
 //
 // kube-apiserver's review decides whether the request passes authorization: if a server evaluates conditions of Proviso later, it is
 // allowed. Proviso's review says whether there are conditions. So the answer is open only if both are. If the question is about objects
-// of any name, kube-apiserver is also asked without a version, as kubectl auth can-i does it: it then denies if a policy for
-// some names could.
+// of any name, kube-apiserver is also asked about an object of some name, if there are conditions and it says no, because no request is without a name; and
+// without a version, as kubectl auth can-i does it, if there are none: it then denies if a policy for some names could.
 func (o *options) answer(ctx context.Context) (*answer, error) {
-	gate, err := o.askKubeAPIServer(ctx, o.Resource.Version)
+	gate, err := o.askKubeAPIServer(ctx, o.Resource.Version, o.Name)
 	if err != nil {
 		return nil, err
 	}
 	status, err := o.askProviso(ctx)
+	if err == nil && gate != nil && !gate.Allowed && status != nil && len(status.ConditionsChain) > 0 && o.IsNameless() {
+		if gate, err = o.askKubeAPIServer(ctx, o.Resource.Version, exampleName); err == nil && gate == nil {
+			err = errNoReviews // without kube-apiserver the answer would be about another port
+		}
+	}
 	switch {
 	case err != nil:
 		return nil, err
@@ -111,6 +119,9 @@ func (o *options) answer(ctx context.Context) (*answer, error) {
 	case !gate.Allowed:
 		if len(status.ConditionsChain) > 0 {
 			o.warn(warningUnenforced)
+		}
+		if o.IsNameless() && gate.Reason != "" { // of a policy
+			o.warn(warningNameless)
 		}
 		return answerOf(false, gate.Reason, gate.EvaluationError), nil
 	}
@@ -151,7 +162,7 @@ func (o *options) unconditional(ctx context.Context, gate *authorizationv1.Subje
 	if gate == nil || !o.IsNameless() {
 		return &answer{verdict: yes}, nil
 	}
-	loose, err := o.askKubeAPIServer(ctx, "")
+	loose, err := o.askKubeAPIServer(ctx, "", "")
 	switch {
 	case err != nil:
 		return nil, err
@@ -164,9 +175,11 @@ func (o *options) unconditional(ctx context.Context, gate *authorizationv1.Subje
 }
 
 // askKubeAPIServer returns nil if the server does not serve the review.
-func (o *options) askKubeAPIServer(ctx context.Context, version string) (*authorizationv1.SubjectAccessReviewStatus, error) {
+func (o *options) askKubeAPIServer(ctx context.Context, version, name string) (*authorizationv1.SubjectAccessReviewStatus, error) {
+	question := o.Question
+	question.Name = name
 	review := &authorizationv1.SelfSubjectAccessReview{}
-	review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes = o.Attributes(version)
+	review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes = question.Attributes(version)
 	answer, err := o.clients.kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil //nolint:nilnil // absence is a result, and not an error

@@ -132,7 +132,7 @@ var verbsOfOne = sets.New("get", "update", "patch", "delete")
 
 // IsNameless reports whether the question is about all objects of a resource, although each request has a name.
 func (q *Question) IsNameless() bool {
-	return q.NonResourceURL == "" && q.Name == "" && verbsOfOne.Has(q.Verb)
+	return q.NonResourceURL == "" && q.Name == "" && (verbsOfOne.Has(q.Verb) || q.Verb == "create" && q.Subresource != "")
 }
 
 // Attributes returns the request of the question, for one version or, as kubectl auth can-i asks, for none.

@@ -41,6 +41,8 @@ type options struct {
 	// The request that the arguments and the file describe.
 	question.Question
 	object *object
+	// subject is the user of --as if the caller asks about it with a file. If nil, the question is about the user of the client.
+	subject *subject
 
 	clients *clients
 	// warned has the warnings of servers that were printed.
@@ -68,7 +70,8 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
 
  With -f, can-i decides for an object in a file. TYPE may be omitted. For update and
  patch, the file has the new object, and for delete the stored one. Defaults that the
- server sets, and changes by admission, are not in the file and do not count.
+ server sets, and changes by admission, are not in the file and do not count. With -f and
+ --as, you need the ClusterRole proviso:reviewer, and the other user needs no permission.
 
  With --list, a second table has what policies change, for all objects of each resource:
  what they allow, on what conditions, and what they refuse.

@@ -36,6 +36,11 @@ func (o *options) newClients() (*clients, error) {
 		return nil, err
 	}
 	config = rest.CopyConfig(config)
+	if o.filename != "" && config.Impersonate.UserName != "" {
+		o.subject = subjectOf(&config.Impersonate)
+		config = asCaller(config)
+		o.flags.WithWrapConfigFn(asCaller) // for discovery
+	}
 	config.WarningHandler = o
 	if o.list { // reviewsAtOnce is the limit
 		config.QPS = -1
@@ -57,6 +62,13 @@ func (o *options) newClients() (*clients, error) {
 		return nil, err
 	}
 	return &clients{kube: kube, discovery: cached, proviso: proviso, dynamic: objects}, nil
+}
+
+// asCaller returns a configuration without impersonation.
+func asCaller(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.Impersonate = rest.ImpersonationConfig{}
+	return config
 }
 
 // verdict is the kind of an answer. The zero value is no.
@@ -178,29 +190,54 @@ func (o *options) unconditional(ctx context.Context, gate *authorizationv1.Subje
 func (o *options) askKubeAPIServer(ctx context.Context, version, name string) (*authorizationv1.SubjectAccessReviewStatus, error) {
 	question := o.Question
 	question.Name = name
-	review := &authorizationv1.SelfSubjectAccessReview{}
-	review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes = question.Attributes(version)
-	answer, err := o.clients.kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
-	if apierrors.IsNotFound(err) {
+	resource, path := question.Attributes(version)
+	reviews := o.clients.kube.AuthorizationV1()
+	var status *authorizationv1.SubjectAccessReviewStatus
+	var err error
+	if o.subject != nil {
+		review := &authorizationv1.SubjectAccessReview{Spec: o.subject.spec()}
+		review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes = resource, path
+		review, err = reviews.SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		status = &review.Status
+	} else {
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: resource, NonResourceAttributes: path}}
+		review, err = reviews.SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		status = &review.Status
+	}
+	switch {
+	case apierrors.IsNotFound(err):
 		return nil, nil //nolint:nilnil // absence is a result, and not an error
+	case err != nil:
+		return nil, o.subject.errReview(err)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return &answer.Status, nil
+	return status, nil
 }
 
 // askProviso returns nil if the server does not serve the review.
 func (o *options) askProviso(ctx context.Context) (*authorizationv1alpha1.SubjectAccessReviewStatus, error) {
-	review := &authorizationv1alpha1.SelfSubjectAccessReview{}
-	review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes = o.Attributes(o.Resource.Version)
-	review.Spec.ConditionalAuthorization = &authorizationv1alpha1.ConditionalAuthorizationConfiguration{Mode: authorizationv1alpha1.ConditionsModeHumanReadable}
-	answer, err := o.clients.proviso.SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
-	if apierrors.IsNotFound(err) {
+	resource, path := o.Attributes(o.Resource.Version)
+	mode := &authorizationv1alpha1.ConditionalAuthorizationConfiguration{Mode: authorizationv1alpha1.ConditionsModeHumanReadable}
+	var status *authorizationv1alpha1.SubjectAccessReviewStatus
+	var err error
+	if o.subject != nil {
+		user := o.subject.spec()
+		review := &authorizationv1alpha1.SubjectAccessReview{Spec: authorizationv1alpha1.SubjectAccessReviewSpec{
+			User: user.User, UID: user.UID, Groups: user.Groups, Extra: user.Extra, ResourceAttributes: resource, NonResourceAttributes: path, ConditionalAuthorization: mode,
+		}}
+		review, err = o.clients.proviso.SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		status = &review.Status
+	} else {
+		review := &authorizationv1alpha1.SelfSubjectAccessReview{Spec: authorizationv1alpha1.SelfSubjectAccessReviewSpec{
+			ResourceAttributes: resource, NonResourceAttributes: path, ConditionalAuthorization: mode,
+		}}
+		review, err = o.clients.proviso.SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		status = &review.Status
+	}
+	switch {
+	case apierrors.IsNotFound(err):
 		return nil, nil //nolint:nilnil // absence is a result, and not an error
+	case err != nil:
+		return nil, fmt.Errorf("the review of Proviso: %w", o.subject.errReview(err))
 	}
-	if err != nil {
-		return nil, fmt.Errorf("the review of Proviso: %w", err)
-	}
-	return &answer.Status, nil
+	return status, nil
 }

@@ -188,6 +188,10 @@ func TestWhatIsAsked(t *testing.T) {
 		{"create pods -A", resource("create", "", "v1", "pods", "", "", ""), "", nil},
 		{"get pods/a --subresource=log", resource("get", "", "v1", "pods", "log", "default", "a"), "", nil},
 		{"create virtualmachines.demo.proviso.dev -n n", resource("create", "demo.proviso.dev", "v1alpha1", "virtualmachines", "", "n", ""), "", nil},
+		{"get pods/a", resource("get", "", "v1", "pods", "", "default", "a"), "", nil},
+		{"get pods/log", resource("get", "", "v1", "pods", "", "default", "log"), "", []string{"Warning: the question is about an object with the name 'log': did you mean --subresource=log\n"}},
+		{"get pods/log --subresource=log", resource("get", "", "v1", "pods", "log", "default", "log"), "", nil},
+		{"get pods/log -A", resource("get", "", "v1", "pods", "", "", "log"), "", []string{"Warning: the question is about an object with the name 'log': did you mean --subresource=log\n"}},
 		{"create namespaces", resource("create", "", "v1", "namespaces", "", "default", ""), "", []string{"Warning: resource 'namespaces' is not namespace scoped\n"}},
 		{"tickle unicorns.example.com", resource("tickle", "", "", "unicorns.example.com", "", "default", ""), "", []string{"Warning: the server doesn't have a resource type 'unicorns' in group 'example.com'\n", "Warning: verb 'tickle' is not a known verb\n"}},
 		{"* *", resource("*", "", "", "*", "", "default", ""), "", nil},
@@ -281,6 +285,7 @@ func TestArguments(t *testing.T) {
 		"get /a -f -": "--filename can not be used with NonResourceURL", "create -f - -A": "--filename can not be used with --all-namespaces",
 		"get -f -": `--filename can not be used with the verb "get"`, "list pods -f -": `--filename can not be used with the verb "list"`,
 		"create pods -f - --subresource=status": "--filename can be used with --subresource only for the verbs update and patch", "delete -f - --subresource=x": "--filename can be used with --subresource only",
+		"create pods -o table": "--output must be json or yaml", "--list -o table": "--output must be json or yaml",
 		"get ''": "the verb and the resource must not be empty", "'' pods": "the verb and the resource must not be empty",
 	} {
 		fields := strings.Fields(args)

@@ -19,6 +19,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/kubectl/conditiontable"
+	"github.com/proviso-authz/proviso/pkg/kubectl/question"
 	"github.com/proviso-authz/proviso/pkg/kubectl/rbac"
 	"github.com/proviso-authz/proviso/pkg/kubectl/terminal"
 )
@@ -39,15 +40,15 @@ const (
 
 // report is the answer, as --output=json prints it. docs/kubectl-proviso.md describes the fields.
 type report struct {
-	APIVersion   string          `json:"apiVersion"`
-	Kind         string          `json:"kind"`
-	Request      request         `json:"request"`
-	Complete     bool            `json:"complete"`
-	Gaps         []string        `json:"gaps"`
-	Warnings     []string        `json:"warnings"`
-	Subjects     []subjectAnswer `json:"subjects"`
-	Restrictions []restriction   `json:"restrictions"`
-	Narrower     []narrowerGrant `json:"narrower"`
+	APIVersion   string           `json:"apiVersion"`
+	Kind         string           `json:"kind"`
+	Request      question.Request `json:"request"`
+	Complete     bool             `json:"complete"`
+	Gaps         []string         `json:"gaps"`
+	Warnings     []string         `json:"warnings"`
+	Subjects     []subjectAnswer  `json:"subjects"`
+	Restrictions []restriction    `json:"restrictions"`
+	Narrower     []narrowerGrant  `json:"narrower"`
 
 	// The policies and permissions whose rules match the request.
 	policies    []*policy
@@ -58,18 +59,6 @@ type report struct {
 type permission struct {
 	*rbac.Permission
 	only narrowing
-}
-
-// request is the request that the report is about.
-type request struct {
-	Verb        string `json:"verb"`
-	Group       string `json:"group,omitempty"`
-	Version     string `json:"version,omitempty"`
-	Resource    string `json:"resource,omitempty"`
-	Subresource string `json:"subresource,omitempty"`
-	Namespace   string `json:"namespace,omitempty"`
-	Name        string `json:"name,omitempty"`
-	Path        string `json:"path,omitempty"`
 }
 
 // subjectAnswer is the answer for one subject, with everything that allows or restricts it, in the order in which it decides.
@@ -156,7 +145,7 @@ func (in *input) policy(key engine.Key, compiler *partial.Compiler) *policy {
 func reportOf(ctx context.Context, in *input, record authorizer.AttributesRecord, compiler *partial.Compiler) *report {
 	r := &report{
 		APIVersion: "report.proviso.dev/v1alpha1", Kind: "WhoCan", Gaps: slices.Clone(in.gaps),
-		Request: request{
+		Request: question.Request{
 			Verb: record.Verb, Group: record.APIGroup, Version: record.APIVersion, Resource: record.Resource, Subresource: record.Subresource,
 			Namespace: record.Namespace, Name: record.Name, Path: record.Path,
 		},

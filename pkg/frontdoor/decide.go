@@ -249,6 +249,8 @@ const (
 	// reasonConnection is part of an Allow that is not enough for the request.
 	reasonConnection = "a connection also needs the verb create, which Proviso checks"
 	reasonFields     = "allowed if the user has permission on every field that changes, which Proviso checks at admission"
+	// reasonNameless is for a review that is no request.
+	reasonNameless = "the review has no name, and only a request about one object passes on conditions"
 	// reasonNotOnFields is followed by the obstacle.
 	reasonNotOnFields = "the permission of the user on fields does not apply to this request: "
 )
@@ -269,6 +271,8 @@ func (d *Decider) unconditional(decision authorization.Decision, attributes auth
 		return authorization.NoOpinion("", nil)
 	case authorization.HasWildcards(attributes):
 		return d.folded(decision)
+	case d.lacksName(attributes):
+		return decision.FoldBecause(reasonNameless)
 	default:
 		return decision.Fold()
 	}

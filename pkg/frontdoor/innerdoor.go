@@ -62,6 +62,12 @@ func (d *Decider) isListed(a authorizer.Attributes) bool {
 	return d.config.InnerDoor != nil && d.isWrite(a) && d.config.InnerDoor.Listed(resourceOf(a))
 }
 
+// lacksName reports whether the inner door would decide a request if it had a name. A request of such a verb always has one, so that a review without it is
+// about no request.
+func (d *Decider) lacksName(a authorizer.Attributes) bool {
+	return a.GetName() == "" && !d.isListed(a) && d.isListed(variant{Attributes: a, verb: a.GetVerb(), subresource: a.GetSubresource(), namespace: a.GetNamespace(), name: "any"})
+}
+
 func resourceOf(a authorizer.Attributes) innerdoor.Resource {
 	return innerdoor.Resource{Group: a.GetAPIGroup(), Resource: a.GetResource(), Subresource: a.GetSubresource()}
 }

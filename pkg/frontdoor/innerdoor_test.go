@@ -155,6 +155,7 @@ func TestFrontDoorInnerDoor(t *testing.T) {
 		unreadable = "policy=p reason=Error: its condition cannot be evaluated for this request: the answer may show objects, which the user may not read"
 		leftOut    = "policy=p reason=Error: its condition cannot be evaluated for this request: the inner door does not decide for this user"
 		notLocal   = "policy=p reason=Error: its condition cannot be evaluated for this request: kube-apiserver is not known to serve this version itself"
+		nameless   = "policy=p reason=Error: its condition cannot be evaluated for this request: the review has no name, and only a request about one object passes on conditions"
 		passes     = "allowed if the conditions hold, which Proviso evaluates at admission: policy=p"
 		wide       = "the answer depends on conditions, and the review does not name one verb, group, version and resource: allowed on conditions: policy=p; " + authorization.HowToSeeConditions
 		folded     = "policy=p reason=Error: its condition cannot be evaluated for this request"
@@ -200,15 +201,18 @@ func TestFrontDoorInnerDoor(t *testing.T) {
 		{name: "watch", policies: some("watch", nil), request: claim("watch"), want: "NoOpinion", wantReason: folded},
 		{name: "another verb", policies: some("approve", nil), request: claim("approve"), want: "NoOpinion", wantReason: folded},
 		{name: "deletecollection by name", policies: all, request: claim("deletecollection", named("c")), want: "NoOpinion", wantReason: folded},
-		{name: "delete without a name", policies: all, request: claim("delete", named("")), want: "NoOpinion", wantReason: folded},
-		{name: "update without a name", policies: all, request: claim("update", named("")), want: "NoOpinion", wantReason: folded},
+		{name: "delete without a name", policies: all, request: claim("delete", named("")), want: "NoOpinion", wantReason: nameless},
+		{name: "update without a name", policies: all, request: claim("update", named("")), want: "NoOpinion", wantReason: nameless},
+		{name: "patch of a status without a name", policies: all, request: claim("patch", of("persistentvolumeclaims/status"), named("")), want: "NoOpinion", wantReason: nameless},
+		{name: "update without a name, with a Deny on conditions", policies: some(writes, map[string]policy{"p": onVerbs(deny, "dryRun", "update")}), request: claim("update", named("")), want: "Deny", wantReason: nameless},
+		{name: "update without a name of what is not listed", policies: all, request: claim("update", of("pods"), named("")), want: "NoOpinion", wantReason: folded},
 		{name: "not listed", policies: all, request: claim("create", of("pods")), want: "NoOpinion", wantReason: folded},
 		{name: "the same name in another group", policies: all, request: claim("create", func(a *authorizer.AttributesRecord) { a.APIGroup = "example.com" }), want: "NoOpinion", wantReason: folded},
 		{name: "all groups", policies: all, request: claim("create", func(a *authorizer.AttributesRecord) { a.APIGroup = "*" }), want: "NoOpinion"},
 		{name: "a subresource that is not listed", policies: all, request: claim("update", of("persistentvolumeclaims/scale")), want: "NoOpinion", wantReason: folded},
 		{name: "all subresources", policies: all, request: claim("update", of("persistentvolumeclaims/*")), want: "NoOpinion"},
 		{name: "the account of tokens", policies: all, request: claim("create", of("serviceaccounts")), want: "NoOpinion", wantReason: folded},
-		{name: "token without a name", policies: all, request: claim("create", of("serviceaccounts/token")), want: "NoOpinion", wantReason: folded},
+		{name: "token without a name", policies: all, request: claim("create", of("serviceaccounts/token")), want: "NoOpinion", wantReason: nameless},
 		{name: "update of a token", policies: all, request: claim("update", of("serviceaccounts/token")), want: "NoOpinion", wantReason: folded},
 		{name: "create of a status", policies: all, request: claim("create", of("persistentvolumeclaims/status"), named("c")), want: "NoOpinion", wantReason: folded},
 		{name: "delete of a status", policies: all, request: claim("delete", of("persistentvolumeclaims/status")), want: "NoOpinion", wantReason: folded},

@@ -105,7 +105,7 @@ func (a *Authorizer) decide(ctx context.Context, s state, attributes authorizer.
 		return authorization.NoOpinion("", nil), false
 	}
 	heldBack = slices.ContainsFunc(found, matching.holdsBackAlways)
-	e := &evaluation{stage: a.Stage, ctx: ctx, request: newRequest(a, s, attributes), wildcards: authorization.HasWildcards(attributes), budgets: authorization.PolicyBudgetsOf(ctx), namespaced: a.Source.namespacedOf(ctx), unseen: authorization.UnseenOf(ctx)}
+	e := a.evaluationOf(ctx, s, attributes)
 	defer e.observe()
 	switch a.Part {
 	case Granting:
@@ -118,6 +118,10 @@ func (a *Authorizer) decide(ctx context.Context, s state, attributes authorizer.
 		decision = e.restrict(found)
 	}
 	return decision, heldBack || e.heldBack
+}
+
+func (a *Authorizer) evaluationOf(ctx context.Context, s state, attributes authorizer.Attributes) *evaluation {
+	return &evaluation{stage: a.Stage, ctx: ctx, request: newRequest(a, s, attributes), wildcards: authorization.HasWildcards(attributes), budgets: authorization.PolicyBudgetsOf(ctx), namespaced: a.Source.namespacedOf(ctx), unseen: authorization.UnseenOf(ctx)}
 }
 
 // evaluation decides one request.

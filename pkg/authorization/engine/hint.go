@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package engine
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"unicode"
@@ -38,14 +39,38 @@ var selectable = []string{"list", "watch", "deletecollection"}
 // none is found. The condition is evaluated again with that selector, within the budget of explanations. The selector has what the
 // request selects already, so that the hint shows nothing but a permission of the user.
 func (e *evaluation) hint(p *Policy) string {
+	if with := e.selecting(p); with != nil {
+		return with.text()
+	}
+	return ""
+}
+
+// SelectorsFor returns a label selector and a field selector, of which one may be empty, with which an Allow policy allows a request that it does not allow
+// without. It returns false if none is found.
+func (a *Authorizer) SelectorsFor(ctx context.Context, attributes authorizer.Attributes) (byLabels, byFields string, ok bool) {
+	s := a.Source.StateOf(ctx)
+	if s.Value == nil {
+		return "", "", false
+	}
+	e := a.evaluationOf(ctx, s, attributes)
+	for _, m := range s.Value.granting.find(attributes, nil) {
+		if with := e.selecting(m.policy); with != nil {
+			return with.byLabels, with.byFields, true
+		}
+	}
+	return "", "", false
+}
+
+// selecting returns the request of a hint, or nil if none is found.
+func (e *evaluation) selecting(p *Policy) *selectingRequest {
 	//guard:engine-selectors-requests-have-none
 	if e.wildcards || p.condition == nil || p.conditionEffect() != authorization.EffectAllow || !e.request.IsResourceRequest() ||
 		!slices.Contains(selectable, e.request.GetVerb()) || !p.condition.readsSelector() {
-		return ""
+		return nil
 	}
 	//guard:engine-hints-lists-many-values
 	if e.hints++; e.hints > maxReportedPolicies || hasManyValues(e.request.Attributes) {
-		return ""
+		return nil
 	}
 	wanted, cost := p.condition.expression.WantedSelectors(e.ctx, e.request.known(), e.budgets.LeftToExplain())
 	e.budgets.SpendToExplain(cost)
@@ -53,10 +78,10 @@ func (e *evaluation) hint(p *Policy) string {
 		with, ok := withRequirements(e.request.Attributes, choice)
 		//guard:engine-selectors-not-tried
 		if ok && e.allowsWith(p, with) {
-			return with.text()
+			return with
 		}
 	}
-	return ""
+	return nil
 }
 
 // hasManyValues reports whether the label selector of a request has more than maxHintValues values.

@@ -36,15 +36,22 @@ type options struct {
 	flags *genericclioptions.ConfigFlags
 
 	quiet, list, noHeaders bool
-	filename               string
+	filename, output       string
 
 	// The request that the arguments and the file describe.
 	question.Question
 	object *object
+	// subject is the user of --as if the caller asks about it with a file. If nil, the question is about the user of the client.
+	subject *subject
 
 	clients *clients
 	// warned has the warnings of servers that were printed.
 	warned sync.Map
+	// warnings has all texts of warnings, for reports.
+	warnings struct {
+		sync.Mutex
+		texts []string
+	}
 }
 
 // NewCommand returns the command. The flags are those for clients, which the caller has added to a command above it.
@@ -68,7 +75,8 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
 
  With -f, can-i decides for an object in a file. TYPE may be omitted. For update and
  patch, the file has the new object, and for delete the stored one. Defaults that the
- server sets, and changes by admission, are not in the file and do not count.
+ server sets, and changes by admission, are not in the file and do not count. With -f and
+ --as, you need the ClusterRole proviso:reviewer, and the other user needs no permission.
 
  With --list, a second table has what policies change, for all objects of each resource:
  what they allow, on what conditions, and what they refuse.
@@ -92,6 +100,9 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
   # May I access the URL /logs/?
   kubectl proviso can-i get /logs/
 
+  # On what conditions may I patch Secrets? Print JSON, for a program
+  kubectl proviso can-i patch secrets -n demo -o json
+
   # List what I may do in the namespace demo, and what policies change
   kubectl proviso can-i --list --namespace=demo`,
 		Args: cobra.ArbitraryArgs,
@@ -104,6 +115,8 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
 	fs.BoolVar(&o.list, "list", o.list, "If true, prints all allowed actions.")
 	fs.BoolVar(&o.noHeaders, "no-headers", o.noHeaders, "If true, prints allowed actions without headers")
 	fs.StringVarP(&o.filename, "filename", "f", o.filename, "File with the object to decide for. - is standard input.")
+	fs.StringVarP(&o.output, "output", "o", o.output, "Format of the answer for programs: 'json' or 'yaml'.")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{outputJSON, outputYAML}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -117,6 +130,7 @@ var (
 	errURLFile    = errors.New("--filename can not be used with NonResourceURL")
 	errFileAll    = errors.New("--filename can not be used with --all-namespaces: an object has one namespace")
 	errFileSub    = errors.New("--filename can be used with --subresource only for the verbs update and patch")
+	errOutput     = errors.New("--output must be json or yaml")
 	errEmptyParts = errors.New("the verb and the resource must not be empty")
 )
 
@@ -178,6 +192,8 @@ func (o *options) complete(args []string) error {
 func (o *options) validate(args []string) error {
 	isURL := len(args) == 2 && question.IsURL(args[1])
 	switch {
+	case o.output != "" && o.output != outputJSON && o.output != outputYAML:
+		return errOutput
 	case o.list && len(args) != 0:
 		return errListArgs
 	case o.list && (o.quiet || o.AllNamespaces || o.Subresource != "" || o.filename != ""):
@@ -206,6 +222,9 @@ func (o *options) validate(args []string) error {
 
 // warn prints a warning to standard error.
 func (o *options) warn(text string) {
+	o.warnings.Lock()
+	o.warnings.texts = append(o.warnings.texts, text)
+	o.warnings.Unlock()
 	_, _ = fmt.Fprintln(o.ErrOut, "Warning: "+printable.Lines(text))
 }
 

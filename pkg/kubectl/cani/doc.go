@@ -9,6 +9,7 @@ SPDX-License-Identifier: Apache-2.0
 // Invariants:
 //
 //   - The answer is "yes" or "yes, if" only if kube-apiserver's own review allows the request, where kube-apiserver answers reviews.
+//   - A condition that this process cannot evaluate as the server does is never part of an answer.
 //   - An error is never an answer: its exit code is 2.
 //   - Of a file, and of stored objects, nothing is printed.
 //

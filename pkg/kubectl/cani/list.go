@@ -28,8 +28,10 @@ const (
 
 // rule is a row of the list: verbs on one resource, on one name of it, or on a URL.
 type rule struct {
-	resource, url, name string
-	verbs               []string
+	Resource string   `json:"resource,omitempty"`
+	URL      string   `json:"url,omitempty"`
+	Name     string   `json:"name,omitempty"`
+	Verbs    []string `json:"verbs"`
 }
 
 // runList prints what kube-apiserver allows the user, as kubectl auth can-i does. A second table has what policies of Proviso change: what they allow, with and
@@ -43,25 +45,23 @@ func (o *options) runList(ctx context.Context) error {
 	if answer.Status.Incomplete {
 		o.warn("the list may be incomplete: " + answer.Status.EvaluationError)
 	}
-	if err := printRules(o.Out, rulesOf(&answer.Status), !o.noHeaders); err != nil {
-		return err
+	rules := rulesOf(&answer.Status)
+	if o.output == "" {
+		if err := printRules(o.Out, rules, !o.noHeaders); err != nil {
+			return err
+		}
 	}
-	switch _, err := o.clients.kube.Discovery().ServerResourcesForGroupVersion("authorization.proviso.dev/v1alpha1"); {
-	case apierrors.IsNotFound(err):
-		o.warn(warningWithoutProviso)
-		return nil
+	changes, err := o.listChanges(ctx, answer.Status.ResourceRules)
+	switch {
 	case err != nil:
 		return err
-	}
-	o.warn(warningList)
-	changes, unenforced, err := o.changes(ctx, answer.Status.ResourceRules)
-	if err != nil {
-		return err
-	}
-	if len(unenforced) > 0 {
-		o.warn(warningUnenforcedList + strings.Join(unenforced, ", "))
-	}
-	if len(changes) == 0 {
+	case o.output != "":
+		report := listReport{head: o.head("CanIList"), Namespace: o.Namespace, Rules: append([]rule{}, rules...), Changes: []changeReport{}}
+		for _, c := range changes {
+			report.Changes = append(report.Changes, changeReport{c.resource, c.verbs, c.answer.outcome()})
+		}
+		return o.write(o.Out, report)
+	case len(changes) == 0:
 		return nil
 	}
 	if _, err := fmt.Fprintln(o.Out); err != nil {
@@ -70,20 +70,37 @@ func (o *options) runList(ctx context.Context) error {
 	return printChanges(o.Out, changes, !o.noHeaders)
 }
 
+// listChanges returns what policies change, and warns of what the list does not have. There are no changes without Proviso.
+func (o *options) listChanges(ctx context.Context, rules []authorizationv1.ResourceRule) ([]*change, error) {
+	switch _, err := o.clients.kube.Discovery().ServerResourcesForGroupVersion("authorization.proviso.dev/v1alpha1"); {
+	case apierrors.IsNotFound(err):
+		o.warn(warningWithoutProviso)
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	o.warn(warningList)
+	changes, unenforced, err := o.changes(ctx, rules)
+	if err == nil && len(unenforced) > 0 {
+		o.warn(warningUnenforcedList + strings.Join(unenforced, ", "))
+	}
+	return changes, err
+}
+
 // rulesOf returns one rule for each resource, name and URL, in order.
 func rulesOf(status *authorizationv1.SubjectRulesReviewStatus) []rule {
 	var rules []rule
 	add := func(r rule) {
 		i := slices.IndexFunc(rules, func(other rule) bool {
-			return other.resource == r.resource && other.url == r.url && other.name == r.name
+			return other.Resource == r.Resource && other.URL == r.URL && other.Name == r.Name
 		})
 		if i < 0 {
 			rules = append(rules, r)
 			return
 		}
-		for _, verb := range r.verbs {
-			if !slices.Contains(rules[i].verbs, verb) {
-				rules[i].verbs = append(rules[i].verbs, verb)
+		for _, verb := range r.Verbs {
+			if !slices.Contains(rules[i].Verbs, verb) {
+				rules[i].Verbs = append(rules[i].Verbs, verb)
 			}
 		}
 	}
@@ -95,18 +112,18 @@ func rulesOf(status *authorizationv1.SubjectRulesReviewStatus) []rule {
 		for _, group := range r.APIGroups {
 			for _, resource := range r.Resources {
 				for _, name := range names {
-					add(rule{resource: resourceOf(resource, group), name: name, verbs: slices.Clone(r.Verbs)})
+					add(rule{Resource: resourceOf(resource, group), Name: name, Verbs: slices.Clone(r.Verbs)})
 				}
 			}
 		}
 	}
 	for _, r := range status.NonResourceRules {
 		for _, url := range r.NonResourceURLs {
-			add(rule{url: url, verbs: slices.Clone(r.Verbs)})
+			add(rule{URL: url, Verbs: slices.Clone(r.Verbs)})
 		}
 	}
 	slices.SortStableFunc(rules, func(a, b rule) int {
-		return strings.Compare(a.resource+"\x00"+a.url+"\x00"+a.name, b.resource+"\x00"+b.url+"\x00"+b.name)
+		return strings.Compare(a.Resource+"\x00"+a.URL+"\x00"+a.Name, b.Resource+"\x00"+b.URL+"\x00"+b.Name)
 	})
 	return rules
 }
@@ -129,7 +146,7 @@ func printRules(out io.Writer, rules []rule, headers bool) error {
 		_, _ = fmt.Fprintln(w, "Resources\tNon-Resource URLs\tResource Names\tVerbs")
 	}
 	for _, r := range rules {
-		cells := []string{r.resource, "[" + r.url + "]", "[" + r.name + "]", fmt.Sprint(r.verbs)}
+		cells := []string{r.Resource, "[" + r.URL + "]", "[" + r.Name + "]", fmt.Sprint(r.Verbs)}
 		for i := range cells {
 			cells[i] = printable.Text(cells[i])
 		}

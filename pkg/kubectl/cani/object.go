@@ -19,8 +19,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
+	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 )
 
 // object is the object of the flag -f.
@@ -123,11 +125,13 @@ func (o *options) decide(ctx context.Context, chain []authorizationv1alpha1.Subj
 	if request.Options, err = optionsOf(request.Operation); err != nil {
 		return nil, err
 	}
-	review := &authorizationv1alpha1.AuthorizationConditionsReview{Request: request}
+	review := &authorizationv1alpha1.AuthorizationConditionsReview{Request: request.DeepCopy()}
 	review, err = o.clients.proviso.AuthorizationConditionsReviews().Create(ctx, review, metav1.CreateOptions{})
 	switch {
+	case apierrors.IsForbidden(err) && o.subject == nil:
+		return o.evaluate(ctx, request)
 	case apierrors.IsForbidden(err):
-		return nil, fmt.Errorf("%w: to decide for an object, you need the ClusterRole proviso:reviewer", err)
+		return nil, fmt.Errorf("%w: to decide for another user, you need the ClusterRole proviso:reviewer", err)
 	case err != nil:
 		return nil, err
 	case review.Response == nil:
@@ -136,8 +140,28 @@ func (o *options) decide(ctx context.Context, chain []authorizationv1alpha1.Subj
 	return answerOf(review.Response.Allowed, review.Response.Reason, review.Response.EvaluationError), nil
 }
 
+// evaluate evaluates the conditions in this process, for a user who may not have the server evaluate them. It returns an error if the answer could depend on a
+// condition that only the server can evaluate.
+func (o *options) evaluate(ctx context.Context, request *authorizationv1alpha1.AuthorizationConditionsRequest) (*answer, error) {
+	compilers, err := simulation.NewCompilers()
+	if err != nil {
+		return nil, err
+	}
+	spec := &authorizationv1alpha1.SubjectAccessReviewSpec{}
+	spec.ResourceAttributes, _ = o.Attributes(o.Resource.Version)
+	decision, err := compilers.Evaluate(ctx, request.ConditionSets, &simulation.Request{Spec: spec, Data: request})
+	if err != nil {
+		return nil, fmt.Errorf("%w: to have the server evaluate it, you need the ClusterRole proviso:reviewer", err)
+	}
+	status := authorization.Status(decision)
+	return answerOf(status.Allowed, status.Reason, status.EvaluationError), nil
+}
+
 // user returns who makes the request.
 func (o *options) user(ctx context.Context) (*authenticationv1.UserInfo, error) {
+	if o.subject != nil {
+		return o.subject.userInfo(), nil
+	}
 	self, err := o.clients.kube.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if apierrors.IsNotFound(err) { // Proviso's own port. Conditions that check the permissions of the user will fail
 		return nil, nil //nolint:nilnil // absence is a result, and not an error

@@ -7,11 +7,14 @@ package cani_test
 
 import (
 	"encoding/json"
+	"maps"
+	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -153,7 +156,15 @@ func TestAnswersAboutObjects(t *testing.T) {
 		{"a condition that fails", create, "object.x == 'a'", response(authorizationv1alpha1.AuthorizationConditionsResponse{EvaluationError: "no such key"}), nil, printed{Code: 1, Out: "no - no such key\n"}},
 		{"an empty response", create, "object.x == 'a'", response(authorizationv1alpha1.AuthorizationConditionsResponse{}), nil, printed{Code: 1, Out: "no\n"}},
 		{"no response", create, "object.x == 'a'", says(nil), nil, printed{2, "", []string{"error: the server did not answer the AuthorizationConditionsReview\n"}}},
-		{"a review that is forbidden", create, "object.x == 'a'", fails(errNever), nil, printed{2, "", []string{"error: x.authorization.k8s.io is forbidden: never: to decide for an object, you need the ClusterRole proviso:reviewer\n"}}},
+		{"a review that is forbidden, and an object that is allowed", create, "object.spec.image == 'new'", fails(errNever), nil, printed{Out: "yes\n"}},
+		{"a review that is forbidden, and an object that is not allowed", create, "object.spec.image == 'old'", fails(errNever), nil, printed{Code: 1, Out: "no - policy=p reason=NotMet: its condition does not hold\n"}},
+		{"a review that is forbidden, and a stored object", update, "oldObject.spec.image == 'old'", fails(errNever), nil, printed{Out: "yes\n"}},
+		{"a review that is forbidden, and the verb", "delete -f -", "operation == 'DELETE' && options.kind == 'DeleteOptions' && object == null && oldObject.spec.image == 'new'", fails(errNever), nil, printed{Out: "yes\n"}},
+		{"a review that is forbidden, and a namespace", create, "namespaceObject.metadata.name == 'n'", fails(errNever), nil, printed{Out: "yes\n"}},
+		{"a review that is forbidden, and a namespace that must not be read", create, "namespaceObject.metadata.name == 'n'", fails(errNever), standin.Answers{getNamespace: errNever}, printed{2, "", []string{
+			"error: the condition policy=p cannot be evaluated here: it reads the namespace, which is not known: to have the server evaluate it, you need the ClusterRole proviso:reviewer\n"}}},
+		{"a review that is forbidden, and a check", create, "authorizer.group('').resource('pods').check('get').allowed()", fails(errNever), nil, printed{2, "", []string{
+			"error: the condition policy=p cannot be evaluated here: it checks permissions: to have the server evaluate it, you need the ClusterRole proviso:reviewer\n"}}},
 		{"a review that fails", create, "object.x == 'a'", fails(errEtcd), nil, printed{2, "", []string{"error: Internal error occurred: etcd\n"}}},
 		{"a user that cannot be read", create, "object.x == 'a'", allows, standin.Answers{reviewOfUser: errEtcd}, printed{2, "", []string{"error: Internal error occurred: etcd\n"}}},
 		{"a Namespace that cannot be read", create, "object.x == 'a'", allows, standin.Answers{getNamespace: errEtcd}, printed{2, "", []string{"error: Internal error occurred: etcd\n"}}},
@@ -166,6 +177,79 @@ func TestAnswersAboutObjects(t *testing.T) {
 		t.Run(strings.ReplaceAll(tc.name, " ", "_"), func(t *testing.T) {
 			t.Parallel()
 			tc.want.check(t, decided(tc.condition, tc.answer, tc.others), machine, strings.Fields(tc.args)...)
+		})
+	}
+}
+
+// TestOfAnotherUser asks about the user of --as, as the caller: no request is made as that user.
+func TestOfAnotherUser(t *testing.T) {
+	t.Parallel()
+	const ofKube, ofProviso = "POST /apis/authorization.k8s.io/v1/subjectaccessreviews", "POST /apis/authorization.proviso.dev/v1alpha1/subjectaccessreviews"
+	type asked struct {
+		User, UID string
+		Groups    []string
+		Extra     map[string]authorizationv1.ExtraValue
+	}
+	alice := asked{User: "alice", Groups: []string{"system:authenticated"}}
+	for _, tc := range []struct {
+		name, args, flags string
+		others            standin.Answers
+		user              asked
+		want              printed
+	}{
+		{"a user", "create -f -", "--as=alice", nil, alice, printed{Out: "yes\n"}},
+		{"a stored object", "update -f -", "--as=alice", nil, alice, printed{Out: "yes\n"}},
+		{"groups", "create -f -", "--as=alice --as-group=devs --as-uid=1 --as-user-extra=k=v", nil, asked{User: "alice", UID: "1", Groups: []string{"devs", "system:authenticated"}, Extra: map[string]authorizationv1.ExtraValue{"k": {"v"}}}, printed{Out: "yes\n"}},
+		{"a service account", "create -f -", "--as=system:serviceaccount:n:robot", nil, asked{User: "system:serviceaccount:n:robot", Groups: []string{"system:serviceaccounts", "system:serviceaccounts:n", "system:authenticated"}}, printed{Out: "yes\n"}},
+		{"a service account with groups", "create -f -", "--as=system:serviceaccount:n:robot --as-group=devs", nil, asked{User: "system:serviceaccount:n:robot", Groups: []string{"devs", "system:authenticated"}}, printed{Out: "yes\n"}},
+		{"anonymous", "create -f -", "--as=system:anonymous", nil, asked{User: "system:anonymous", Groups: []string{"system:unauthenticated"}}, printed{Out: "yes\n"}},
+		{"a user who is not authenticated", "create -f -", "--as=alice --as-group=system:unauthenticated", nil, asked{User: "alice", Groups: []string{"system:unauthenticated"}}, printed{Out: "yes\n"}},
+		{"a caller who may not review", "create -f -", "--as=alice", standin.Answers{ofKube: errNever}, alice, printed{2, "", []string{"error: x.authorization.k8s.io is forbidden: never: to ask about another user, you need the ClusterRole proviso:reviewer\n"}}},
+		{"a caller who may not have Proviso review", "create -f -", "--as=alice", standin.Answers{ofProviso: errNever}, alice, printed{2, "", []string{"error: the review of Proviso: x.authorization.k8s.io is forbidden: never: to ask about another user"}}},
+		{"a caller who may not have conditions evaluated", "create -f -", "--as=alice", standin.Answers{reviewOfConditions: errNever}, alice, printed{2, "", []string{"error: x.authorization.k8s.io is forbidden: never: to decide for another user, you need the ClusterRole proviso:reviewer\n"}}},
+		{"a review that fails", "create -f -", "--as=alice", standin.Answers{ofProviso: errEtcd}, alice, printed{2, "", []string{"error: the review of Proviso: Internal error occurred: etcd\n"}}},
+	} {
+		t.Run(strings.ReplaceAll(tc.name, " ", "_"), func(t *testing.T) {
+			t.Parallel()
+			check := func(got asked) {
+				if diff := cmp.Diff(tc.user, got); diff != "" {
+					t.Errorf("asked about another user (-want +got):\n%s", diff)
+				}
+			}
+			answers := decided("object.x == 'a'", func(review *authorizationv1alpha1.AuthorizationConditionsReview) any {
+				got := asked{User: review.Request.UserInfo.Username, UID: review.Request.UserInfo.UID, Groups: review.Request.UserInfo.Groups}
+				for key, values := range review.Request.UserInfo.Extra {
+					got.Extra = map[string]authorizationv1.ExtraValue{key: authorizationv1.ExtraValue(values)}
+				}
+				check(got)
+				return allows(review)
+			}, standin.Answers{reviewOfKube: errNever, reviewOfProviso: errNever, reviewOfUser: errNever})
+			answers[ofKube] = standin.To(func(review *authorizationv1.SubjectAccessReview) any {
+				check(asked{review.Spec.User, review.Spec.UID, review.Spec.Groups, review.Spec.Extra})
+				review.Status.Allowed = true
+				return review
+			})
+			answers[ofProviso] = standin.To(func(review *authorizationv1alpha1.SubjectAccessReview) any {
+				check(asked{review.Spec.User, review.Spec.UID, review.Spec.Groups, review.Spec.Extra})
+				review.Status = onCondition("Allow", "object.x == 'a'")
+				return review
+			})
+			maps.Copy(answers, discovered())
+			maps.Copy(answers, tc.others)
+			for key, answer := range answers {
+				answers[key] = standin.Handler(func(r *http.Request, body []byte) any {
+					for header := range r.Header {
+						if strings.HasPrefix(header, "Impersonate-") {
+							t.Errorf("%s is sent as another user", key)
+						}
+					}
+					if handler, ok := answer.(standin.Handler); ok {
+						return handler(r, body)
+					}
+					return answer
+				})
+			}
+			tc.want.check(t, answers, machine, append(strings.Fields(tc.args), strings.Fields(tc.flags)...)...)
 		})
 	}
 }

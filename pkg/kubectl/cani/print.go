@@ -17,8 +17,17 @@ import (
 	"github.com/proviso-authz/proviso/pkg/kubectl/terminal"
 )
 
+// exits has the exit codes of verdicts.
+var exits = map[verdict]error{no: utilexec.CodeExitError{Code: codeNo}, yesIf: utilexec.CodeExitError{Code: codeYesIf}}
+
 // print prints an answer, and returns its exit code.
 func (o *options) print(screen *terminal.Terminal, a *answer) error {
+	if o.output != "" {
+		if err := o.write(o.Out, answerReport{o.head("CanI"), o.Request(), a.outcome()}); err != nil {
+			return err
+		}
+		return exits[a.verdict]
+	}
 	switch a.verdict {
 	case yes:
 		_, err := fmt.Fprintln(o.Out, screen.Answer("yes"))
@@ -27,7 +36,7 @@ func (o *options) print(screen *terminal.Terminal, a *answer) error {
 		if err := printConditions(screen, o.Out, a.conditions); err != nil {
 			return err
 		}
-		return utilexec.CodeExitError{Code: codeYesIf}
+		return exits[yesIf]
 	case no:
 	}
 	line := screen.Answer("no")
@@ -39,7 +48,7 @@ func (o *options) print(screen *terminal.Terminal, a *answer) error {
 	if _, err := fmt.Fprintln(o.Out, line); err != nil {
 		return err
 	}
-	return utilexec.CodeExitError{Code: codeNo}
+	return exits[no]
 }
 
 // printConditions prints the conditions in the order in which they decide.

@@ -36,6 +36,11 @@ func (o *options) newClients() (*clients, error) {
 		return nil, err
 	}
 	config = rest.CopyConfig(config)
+	if o.filename != "" && config.Impersonate.UserName != "" {
+		o.subject = subjectOf(&config.Impersonate)
+		config = asCaller(config)
+		o.flags.WithWrapConfigFn(asCaller) // for discovery
+	}
 	config.WarningHandler = o
 	if o.list { // reviewsAtOnce is the limit
 		config.QPS = -1
@@ -57,6 +62,13 @@ func (o *options) newClients() (*clients, error) {
 		return nil, err
 	}
 	return &clients{kube: kube, discovery: cached, proviso: proviso, dynamic: objects}, nil
+}
+
+// asCaller returns a configuration without impersonation.
+func asCaller(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.Impersonate = rest.ImpersonationConfig{}
+	return config
 }
 
 // verdict is the kind of an answer. The zero value is no.
@@ -86,18 +98,26 @@ const (
 	warningDenied      = "kube-apiserver itself allows this request, and Proviso does not. Reads have no barrier: without the front door they are not refused"
 )
 
+// exampleName is the name of an object about which no role and no policy is.
+const exampleName = "kubectl-proviso-can-i-any-name"
+
 // answer asks kube-apiserver and Proviso.
 //
 // kube-apiserver's review decides whether the request passes authorization: if a server evaluates conditions of Proviso later, it is
 // allowed. Proviso's review says whether there are conditions. So the answer is open only if both are. If the question is about objects
-// of any name, kube-apiserver is also asked without a version, as kubectl auth can-i does it: it then denies if a policy for
-// some names could.
+// of any name, kube-apiserver is also asked about an object of some name, if there are conditions and it says no, because no request is without a name; and
+// without a version, as kubectl auth can-i does it, if there are none: it then denies if a policy for some names could.
 func (o *options) answer(ctx context.Context) (*answer, error) {
-	gate, err := o.askKubeAPIServer(ctx, o.Resource.Version)
+	gate, err := o.askKubeAPIServer(ctx, o.Resource.Version, o.Name)
 	if err != nil {
 		return nil, err
 	}
 	status, err := o.askProviso(ctx)
+	if err == nil && gate != nil && !gate.Allowed && status != nil && len(status.ConditionsChain) > 0 && o.IsNameless() {
+		if gate, err = o.askKubeAPIServer(ctx, o.Resource.Version, exampleName); err == nil && gate == nil {
+			err = errNoReviews // without kube-apiserver the answer would be about another port
+		}
+	}
 	switch {
 	case err != nil:
 		return nil, err
@@ -111,6 +131,9 @@ func (o *options) answer(ctx context.Context) (*answer, error) {
 	case !gate.Allowed:
 		if len(status.ConditionsChain) > 0 {
 			o.warn(warningUnenforced)
+		}
+		if o.IsNameless() && gate.Reason != "" { // of a policy
+			o.warn(warningNameless)
 		}
 		return answerOf(false, gate.Reason, gate.EvaluationError), nil
 	}
@@ -151,7 +174,7 @@ func (o *options) unconditional(ctx context.Context, gate *authorizationv1.Subje
 	if gate == nil || !o.IsNameless() {
 		return &answer{verdict: yes}, nil
 	}
-	loose, err := o.askKubeAPIServer(ctx, "")
+	loose, err := o.askKubeAPIServer(ctx, "", "")
 	switch {
 	case err != nil:
 		return nil, err
@@ -164,30 +187,57 @@ func (o *options) unconditional(ctx context.Context, gate *authorizationv1.Subje
 }
 
 // askKubeAPIServer returns nil if the server does not serve the review.
-func (o *options) askKubeAPIServer(ctx context.Context, version string) (*authorizationv1.SubjectAccessReviewStatus, error) {
-	review := &authorizationv1.SelfSubjectAccessReview{}
-	review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes = o.Attributes(version)
-	answer, err := o.clients.kube.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
-	if apierrors.IsNotFound(err) {
+func (o *options) askKubeAPIServer(ctx context.Context, version, name string) (*authorizationv1.SubjectAccessReviewStatus, error) {
+	question := o.Question
+	question.Name = name
+	resource, path := question.Attributes(version)
+	reviews := o.clients.kube.AuthorizationV1()
+	var status *authorizationv1.SubjectAccessReviewStatus
+	var err error
+	if o.subject != nil {
+		review := &authorizationv1.SubjectAccessReview{Spec: o.subject.spec()}
+		review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes = resource, path
+		review, err = reviews.SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		status = &review.Status
+	} else {
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: resource, NonResourceAttributes: path}}
+		review, err = reviews.SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		status = &review.Status
+	}
+	switch {
+	case apierrors.IsNotFound(err):
 		return nil, nil //nolint:nilnil // absence is a result, and not an error
+	case err != nil:
+		return nil, o.subject.errReview(err)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return &answer.Status, nil
+	return status, nil
 }
 
 // askProviso returns nil if the server does not serve the review.
 func (o *options) askProviso(ctx context.Context) (*authorizationv1alpha1.SubjectAccessReviewStatus, error) {
-	review := &authorizationv1alpha1.SelfSubjectAccessReview{}
-	review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes = o.Attributes(o.Resource.Version)
-	review.Spec.ConditionalAuthorization = &authorizationv1alpha1.ConditionalAuthorizationConfiguration{Mode: authorizationv1alpha1.ConditionsModeHumanReadable}
-	answer, err := o.clients.proviso.SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
-	if apierrors.IsNotFound(err) {
+	resource, path := o.Attributes(o.Resource.Version)
+	mode := &authorizationv1alpha1.ConditionalAuthorizationConfiguration{Mode: authorizationv1alpha1.ConditionsModeHumanReadable}
+	var status *authorizationv1alpha1.SubjectAccessReviewStatus
+	var err error
+	if o.subject != nil {
+		user := o.subject.spec()
+		review := &authorizationv1alpha1.SubjectAccessReview{Spec: authorizationv1alpha1.SubjectAccessReviewSpec{
+			User: user.User, UID: user.UID, Groups: user.Groups, Extra: user.Extra, ResourceAttributes: resource, NonResourceAttributes: path, ConditionalAuthorization: mode,
+		}}
+		review, err = o.clients.proviso.SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		status = &review.Status
+	} else {
+		review := &authorizationv1alpha1.SelfSubjectAccessReview{Spec: authorizationv1alpha1.SelfSubjectAccessReviewSpec{
+			ResourceAttributes: resource, NonResourceAttributes: path, ConditionalAuthorization: mode,
+		}}
+		review, err = o.clients.proviso.SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		status = &review.Status
+	}
+	switch {
+	case apierrors.IsNotFound(err):
 		return nil, nil //nolint:nilnil // absence is a result, and not an error
+	case err != nil:
+		return nil, fmt.Errorf("the review of Proviso: %w", o.subject.errReview(err))
 	}
-	if err != nil {
-		return nil, fmt.Errorf("the review of Proviso: %w", err)
-	}
-	return &answer.Status, nil
+	return status, nil
 }

@@ -94,24 +94,58 @@ func TestBothReviews(t *testing.T) {
 	}
 }
 
+// byQuestion answers kube-apiserver's reviews by the version and the name: v1, v1 a, or a blank for a question without both. The name stands for any object.
+func byQuestion(answers map[string]any) standin.Handler {
+	return func(r *http.Request, body []byte) any {
+		return standin.To(func(review *authorizationv1.SelfSubjectAccessReview) any {
+			answer := answers[strings.TrimSpace(review.Spec.ResourceAttributes.Version+" "+review.Spec.ResourceAttributes.Name)]
+			if handler, ok := answer.(standin.Handler); ok {
+				return handler(r, body)
+			}
+			return answer
+		})(r, body)
+	}
+}
+
+// TestNamelessConditions asks about all objects of a resource, on which policies have conditions. No request is without a name, so that the answer is the one
+// for an object of some name.
+func TestNamelessConditions(t *testing.T) {
+	t.Parallel()
+	const example = "v1 kubectl-proviso-can-i-any-name"
+	onX := onCondition("Allow", `object.x == "a"`)
+	no := authorizationv1alpha1.SubjectAccessReviewStatus{}
+	folded := kubeSays(false, "no name")
+	for _, tc := range []struct {
+		name    string
+		kube    map[string]any
+		proviso authorizationv1alpha1.SubjectAccessReviewStatus
+		args    string
+		want    printed
+	}{
+		{"a request passes on conditions", map[string]any{"v1": folded, example: kubeSays(true, "")}, onX, "patch pods", printed{3, conditionTable, []string{nameless}}},
+		{"a request for a subresource", map[string]any{"v1": folded, example: kubeSays(true, "")}, onX, "create pods --subresource=exec", printed{3, conditionTable, []string{nameless}}},
+		{"a request is refused", map[string]any{"v1": folded, example: kubeSays(false, "nodes")}, onX, "patch pods", printed{1, "no - nodes\n", []string{unenforced, nameless}}},
+		{"the answer about a request fails", map[string]any{"v1": folded, example: errEtcd}, onX, "patch pods", printed{2, "", []string{"error: Internal error occurred: etcd\n"}}},
+		{"the answer about a request is gone", map[string]any{"v1": folded}, onX, "patch pods", printed{2, "", []string{"error: the server serves neither"}}},
+		{"one object", map[string]any{"v1 a": kubeSays(false, "nodes"), example: kubeSays(true, "")}, onX, "patch pods/a", printed{1, "no - nodes\n", []string{unenforced}}},
+		{"a verb without a name", map[string]any{"v1": folded, example: kubeSays(true, "")}, onX, "create pods", printed{1, "no - no name\n", []string{unenforced}}},
+		{"no conditions", map[string]any{"v1": folded, example: kubeSays(true, "")}, no, "patch pods", printed{1, "no - no name\n", []string{nameless}}},
+		{"allowed for no name", map[string]any{"v1": kubeSays(false, ""), example: kubeSays(true, "")}, no, "patch pods", printed{1, "no\n", nil}},
+	} {
+		t.Run(strings.ReplaceAll(tc.name, " ", "_"), func(t *testing.T) {
+			t.Parallel()
+			tc.want.check(t, standin.Answers{reviewOfKube: byQuestion(tc.kube), reviewOfProviso: provisoSays(tc.proviso)}, "", strings.Fields(tc.args)...)
+		})
+	}
+}
+
 // TestNameless asks about all objects of a resource. kube-apiserver is asked a second time, without a version: then it denies if a policy for
 // some names could.
 func TestNameless(t *testing.T) {
 	t.Parallel()
 	// loosely answers a question without a version.
 	loosely := func(answer any) standin.Handler {
-		return func(r *http.Request, body []byte) any {
-			versioned := standin.To(func(review *authorizationv1.SelfSubjectAccessReview) any {
-				if review.Spec.ResourceAttributes.Version != "" {
-					return kubeSays(true, "")(r, body)
-				}
-				if handler, ok := answer.(standin.Handler); ok {
-					return handler(r, body)
-				}
-				return answer
-			})
-			return versioned(r, body)
-		}
+		return byQuestion(map[string]any{"v1": kubeSays(true, ""), "v1 a": kubeSays(true, ""), "": answer})
 	}
 	for _, tc := range []struct {
 		name    string
@@ -154,6 +188,10 @@ func TestWhatIsAsked(t *testing.T) {
 		{"create pods -A", resource("create", "", "v1", "pods", "", "", ""), "", nil},
 		{"get pods/a --subresource=log", resource("get", "", "v1", "pods", "log", "default", "a"), "", nil},
 		{"create virtualmachines.demo.proviso.dev -n n", resource("create", "demo.proviso.dev", "v1alpha1", "virtualmachines", "", "n", ""), "", nil},
+		{"get pods/a", resource("get", "", "v1", "pods", "", "default", "a"), "", nil},
+		{"get pods/log", resource("get", "", "v1", "pods", "", "default", "log"), "", []string{"Warning: the question is about an object with the name 'log': did you mean --subresource=log\n"}},
+		{"get pods/log --subresource=log", resource("get", "", "v1", "pods", "log", "default", "log"), "", nil},
+		{"get pods/log -A", resource("get", "", "v1", "pods", "", "", "log"), "", []string{"Warning: the question is about an object with the name 'log': did you mean --subresource=log\n"}},
 		{"create namespaces", resource("create", "", "v1", "namespaces", "", "default", ""), "", []string{"Warning: resource 'namespaces' is not namespace scoped\n"}},
 		{"tickle unicorns.example.com", resource("tickle", "", "", "unicorns.example.com", "", "default", ""), "", []string{"Warning: the server doesn't have a resource type 'unicorns' in group 'example.com'\n", "Warning: verb 'tickle' is not a known verb\n"}},
 		{"* *", resource("*", "", "", "*", "", "default", ""), "", nil},
@@ -247,6 +285,7 @@ func TestArguments(t *testing.T) {
 		"get /a -f -": "--filename can not be used with NonResourceURL", "create -f - -A": "--filename can not be used with --all-namespaces",
 		"get -f -": `--filename can not be used with the verb "get"`, "list pods -f -": `--filename can not be used with the verb "list"`,
 		"create pods -f - --subresource=status": "--filename can be used with --subresource only for the verbs update and patch", "delete -f - --subresource=x": "--filename can be used with --subresource only",
+		"create pods -o table": "--output must be json or yaml", "--list -o table": "--output must be json or yaml",
 		"get ''": "the verb and the resource must not be empty", "'' pods": "the verb and the resource must not be empty",
 	} {
 		fields := strings.Fields(args)

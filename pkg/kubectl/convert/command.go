@@ -8,7 +8,6 @@ package convert
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -191,14 +190,10 @@ func format(policies []Policy, output string) ([]byte, error) {
 		}
 		objects = append(objects, object)
 	}
-	var text bytes.Buffer
 	if output == outputJSON {
-		encoder := json.NewEncoder(&text)
-		encoder.SetEscapeHTML(false)
-		encoder.SetIndent("", "    ")
-		err := encoder.Encode(map[string]any{"apiVersion": "v1", "kind": "List", "items": objects})
-		return []byte(printable.JSON(text.String())), err
+		return printable.Indented(map[string]any{"apiVersion": "v1", "kind": "List", "items": objects})
 	}
+	var text bytes.Buffer
 	for i, object := range objects {
 		// Not by way of JSON, as sigs.k8s.io/yaml does: JSON may have characters that YAML cannot have.
 		written, err := yaml.Marshal(object)

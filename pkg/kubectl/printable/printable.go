@@ -9,6 +9,8 @@ SPDX-License-Identifier: Apache-2.0
 package printable
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"unicode"
@@ -73,4 +75,16 @@ func JSON(text string) string {
 		}
 	}
 	return escaped.String()
+}
+
+// Indented writes a value in JSON as kubectl does, with the characters that Text would escape as escape sequences.
+func Indented(value any) ([]byte, error) {
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	encoder.SetIndent("", "    ")
+	if err := encoder.Encode(value); err != nil {
+		return nil, fmt.Errorf("JSON: %w", err)
+	}
+	return []byte(JSON(text.String())), nil
 }

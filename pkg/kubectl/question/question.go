@@ -13,10 +13,12 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/discovery"
@@ -93,8 +95,11 @@ func isUnreachable(err error) bool {
 	return isURL
 }
 
-// WarnAboutResource warns of an unknown verb, and of a namespace for a resource that has none.
+// WarnAboutResource warns of an unknown verb, of a namespace for a resource that has none, and of a subresource that is written as a name.
 func (q *Question) WarnAboutResource(server discovery.ServerResourcesInterface, warn func(string)) {
+	if q.Subresource == "" && q.Name != "" && q.has(server, q.Resource.Resource+"/"+q.Name) {
+		warn(fmt.Sprintf("the question is about an object with the name '%[1]s': did you mean --subresource=%[1]s", q.Name))
+	}
 	if q.AllNamespaces {
 		return
 	}
@@ -127,12 +132,42 @@ func (q *Question) isNamespaced(server discovery.ServerResourcesInterface) (name
 	return false, false
 }
 
+// has reports whether the server has a resource, or a subresource, in the group and version of the question.
+func (q *Question) has(server discovery.ServerResourcesInterface, name string) bool {
+	resources, err := server.ServerResourcesForGroupVersion(q.Resource.GroupVersion().String())
+	return err == nil && slices.ContainsFunc(resources.APIResources, func(r metav1.APIResource) bool { return r.Name == name })
+}
+
+// Request is the request of a question, as reports show it.
+type Request struct {
+	Verb        string `json:"verb"`
+	Group       string `json:"group,omitempty"`
+	Version     string `json:"version,omitempty"`
+	Resource    string `json:"resource,omitempty"`
+	Subresource string `json:"subresource,omitempty"`
+	Namespace   string `json:"namespace,omitempty"`
+	Name        string `json:"name,omitempty"`
+	Path        string `json:"path,omitempty"`
+}
+
+// Request returns the request of the question.
+func (q *Question) Request() Request {
+	resource, path := q.Attributes(q.Resource.Version)
+	if path != nil {
+		return Request{Verb: path.Verb, Path: path.Path}
+	}
+	return Request{
+		Verb: resource.Verb, Group: resource.Group, Version: resource.Version, Resource: resource.Resource, Subresource: resource.Subresource,
+		Namespace: resource.Namespace, Name: resource.Name,
+	}
+}
+
 // verbsOfOne are the verbs whose requests have the name of an object.
 var verbsOfOne = sets.New("get", "update", "patch", "delete")
 
 // IsNameless reports whether the question is about all objects of a resource, although each request has a name.
 func (q *Question) IsNameless() bool {
-	return q.NonResourceURL == "" && q.Name == "" && verbsOfOne.Has(q.Verb)
+	return q.NonResourceURL == "" && q.Name == "" && (verbsOfOne.Has(q.Verb) || q.Verb == "create" && q.Subresource != "")
 }
 
 // Attributes returns the request of the question, for one version or, as kubectl auth can-i asks, for none.

@@ -67,6 +67,8 @@ func TestIsNameless(t *testing.T) {
 		{question.Question{Verb: "create"}, false},
 		{question.Question{Verb: "list"}, false},
 		{question.Question{Verb: "delete"}, true},
+		{question.Question{Verb: "create", Subresource: "exec"}, true},
+		{question.Question{Verb: "create", Subresource: "exec", Name: "a"}, false},
 	} {
 		if got := tc.question.IsNameless(); got != tc.want {
 			t.Errorf("%+v: got %v", tc.question, got)

@@ -302,7 +302,7 @@ func (o *options) writeReport(r *report) error {
 	text, err := r.table()
 	if o.reportFormat == reportJSON {
 		var content []byte
-		content, err = indented(r)
+		content, err = printable.Indented(r)
 		text = string(content)
 	}
 	if err != nil {

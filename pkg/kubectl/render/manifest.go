@@ -7,8 +7,6 @@ package render
 
 import (
 	"bytes"
-	"encoding/json"
-	"fmt"
 
 	"go.yaml.in/yaml/v2"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -60,7 +58,7 @@ func format(objects []map[string]any, output string) ([]byte, error) {
 		if objects == nil {
 			objects = []map[string]any{}
 		}
-		return indented(map[string]any{"apiVersion": "v1", "kind": "List", "items": objects})
+		return printable.Indented(map[string]any{"apiVersion": "v1", "kind": "List", "items": objects})
 	}
 	var text bytes.Buffer
 	for i, object := range objects {
@@ -75,16 +73,4 @@ func format(objects []map[string]any, output string) ([]byte, error) {
 		text.Write(document)
 	}
 	return text.Bytes(), nil
-}
-
-// indented writes JSON as kubectl does, with characters that control a terminal as escape sequences.
-func indented(value any) ([]byte, error) {
-	var text bytes.Buffer
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "    ")
-	if err := encoder.Encode(value); err != nil {
-		return nil, fmt.Errorf("JSON: %w", err)
-	}
-	return []byte(printable.JSON(text.String())), nil
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/kubernetes/scheme"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	rbacclient "k8s.io/client-go/kubernetes/typed/rbac/v1"
 	"k8s.io/client-go/rest"
 	utilexec "k8s.io/utils/exec"
@@ -157,11 +158,20 @@ func (o *options) read(ctx context.Context, target string, compiler *partial.Com
 	if err != nil {
 		return nil, err
 	}
+	namespaces, err := corev1client.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
 	if err := o.ask(target); err != nil {
 		return nil, err
 	}
 	terminal.From(ctx).Progress("reading the roles, bindings and policies of the cluster")
-	return fromCluster(ctx, rbacs, policies, o.Namespace, o.warn)
+	in, err := fromCluster(ctx, rbacs, policies, o.Namespace, o.warn)
+	if err != nil {
+		return nil, err
+	}
+	in.namespaces, err = namespacesOf(ctx, namespaces, o.Namespace)
+	return in, err
 }
 
 // ask reads the arguments with the resources that the server has.
@@ -249,10 +259,7 @@ func (o *options) print(r *report) error {
 		o.warn(text)
 	}
 	if o.IsNameless() {
-		o.warn("the list is about no certain object: policies can also depend on its name. Name the object to see the list for it")
-	}
-	if len(r.Narrower) > 0 {
-		o.warn(fmt.Sprintf("%d bindings and policies allow this for certain names, or in one namespace, only: %s. Name the object, or the namespace, to see who can", len(r.Narrower), narrowerOf(r)))
+		o.warn("the list is about no certain object: roles and policies can also depend on its name. Name the object to see the list for it")
 	}
 	show := printTable
 	if o.output == outputJSON {
@@ -268,21 +275,6 @@ func (o *options) print(r *report) error {
 		o.warn(gap)
 	}
 	return utilexec.CodeExitError{Code: codeIncomplete, Err: errors.New("the list may be incomplete: see the warnings")}
-}
-
-// maxNarrower bounds the names in a warning. The JSON has all of them.
-const maxNarrower = 5
-
-func narrowerOf(r *report) string {
-	var names []string
-	for i := range r.Narrower {
-		if i == maxNarrower {
-			names = append(names, "…")
-			break
-		}
-		names = append(names, r.Narrower[i].Source.String())
-	}
-	return strings.Join(names, ", ")
 }
 
 // warn prints a warning to standard error.

@@ -19,6 +19,7 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
 
@@ -34,6 +35,8 @@ type policy struct {
 	evaluated, assumed *engine.Authorizer
 	expression         *partial.Expression
 	record             authorizer.AttributesRecord
+	// only is not empty if the rules match narrower requests than the question.
+	only narrowing
 	// failure says why the policy does not compile.
 	failure error
 }
@@ -65,16 +68,22 @@ func newPolicy(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec, com
 	return p
 }
 
-// match returns the policy for a request that its rules match, and nil for others.
+// match returns the policy for a request that its rules match, or for the narrower ones that they match, and nil for others.
 func (p *policy) match(record authorizer.AttributesRecord, compiler *partial.Compiler) *policy {
-	if p.rules != nil && p.decide(context.Background(), p.rules, record, "").IsNoOpinion() {
-		return nil
+	var only narrowing
+	matches := func(record authorizer.AttributesRecord) bool {
+		return !p.decide(context.Background(), p.rules, record, "").IsNoOpinion()
+	}
+	if p.rules != nil && !matches(record) {
+		if only = narrowingOf(p.key, p.spec, record, matches); only.isEmpty() {
+			return nil
+		}
 	}
 	if p.evaluated == nil && p.failure == nil {
 		p.compile(compiler)
 	}
 	matching := *p
-	matching.record = record
+	matching.record, matching.only = record, only
 	return &matching
 }
 
@@ -138,29 +147,75 @@ func (p *policy) needsMore(r requester) bool {
 	return !r.hasName() && p.expression.ReadsRequestField("userInfo")
 }
 
-// of returns the result of the policy for a requester, and the condition.
-func (p *policy) of(ctx context.Context, r requester) (result, string) {
+// needs is what a policy needs of a request to apply: a condition, and how to meet it in words, if it is known.
+type needs struct{ condition, words string }
+
+// of returns the result of the policy for a requester, and what it needs.
+func (p *policy) of(ctx context.Context, r requester) (result, needs) {
 	switch {
 	case !p.subjects.Have(r.user):
-		return none, ""
+		return none, needs{}
 	case p.failure != nil && p.spec.Effect == policyv1alpha1.PolicyEffectAllow:
-		return none, ""
+		return none, needs{}
+	//guard:who-can-certain-names
+	case !p.only.isEmpty():
+		text := ""
+		if p.expression != nil {
+			text = p.expression.Text()
+		}
+		return onCondition, p.only.needs(text, p.record.Verb)
 	case p.failure != nil:
-		return always, ""
+		return always, needs{}
 	}
 	by := p.evaluated
 	//guard:who-can-data-users-not-known
-	if p.needsMore(r) {
+	if p.needsMore(r) || p.readsMissing() {
 		by = p.assumed
 	}
-	decision := p.decide(ctx, by, p.record, r.user.Name)
+	decision, result := p.decide(ctx, by, p.record, r.user.Name), onCondition
 	switch {
 	case decision.IsNoOpinion():
-		return none, ""
+		result = none
 	case decision.IsUnconditional():
-		return always, ""
+		result = always
 	}
-	return onCondition, p.condition(decision)
+	// Without a selector an Allow policy may allow less than with one, and a restriction may restrict more.
+	//guard:who-can-selectors
+	if p.readsSelectors() && (result == none) == (p.spec.Effect == policyv1alpha1.PolicyEffectAllow) {
+		return onCondition, needs{p.expression.Text(), p.selectors(ctx, r)}
+	}
+	if result == onCondition {
+		return result, needs{condition: p.condition(decision)}
+	}
+	return result, needs{}
+}
+
+// readsMissing reports whether the condition reads the name of an object, or the namespace, which the question does not have.
+func (p *policy) readsMissing() bool {
+	if p.expression == nil || !p.record.ResourceRequest {
+		return false
+	}
+	readsNamespace := p.expression.ReadsRequestField("namespace") || p.expression.Program().Reads(cel.NamespaceObject)
+	//guard:who-can-conditions-names
+	return p.record.Name == "" && canHaveName(p.record) && p.expression.ReadsRequestField("name") || p.record.Namespace == "" && readsNamespace
+}
+
+// readsSelectors reports whether the condition reads the selectors of a request, which no question has.
+func (p *policy) readsSelectors() bool {
+	return p.expression != nil && slices.Contains(selecting, p.record.Verb) &&
+		(p.expression.ReadsRequestField("labelSelector") || p.expression.ReadsRequestField("fieldSelector"))
+}
+
+// selectors returns the flags of kubectl with which an Allow policy allows the request, or "". The condition must need nothing else that is not known.
+func (p *policy) selectors(ctx context.Context, r requester) string {
+	if p.spec.Effect != policyv1alpha1.PolicyEffectAllow {
+		return ""
+	}
+	record := p.record
+	record.User = &user.DefaultInfo{Name: r.user.Name, Groups: []string{user.AllAuthenticated}}
+	ctx = authorization.WithPolicyBudgets(authorization.WithBudget(ctx))
+	byLabels, byFields, _ := p.evaluated.SelectorsFor(ctx, authorization.Attributes{AttributesRecord: record})
+	return flagsOf(byLabels, byFields)
 }
 
 // condition returns the text of the condition that a decision depends on.

@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package whocan
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -24,14 +23,11 @@ const (
 )
 
 func printJSON(out io.Writer, r *report) error {
-	var text strings.Builder
-	encoder := json.NewEncoder(&text)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "    ")
-	if err := encoder.Encode(r); err != nil {
+	text, err := printable.Indented(r)
+	if err != nil {
 		return err
 	}
-	_, err := io.WriteString(out, printable.JSON(text.String()))
+	_, err = out.Write(text)
 	return err
 }
 

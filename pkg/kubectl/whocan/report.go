@@ -19,6 +19,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/kubectl/conditiontable"
+	"github.com/proviso-authz/proviso/pkg/kubectl/question"
 	"github.com/proviso-authz/proviso/pkg/kubectl/rbac"
 	"github.com/proviso-authz/proviso/pkg/kubectl/terminal"
 )
@@ -39,31 +40,25 @@ const (
 
 // report is the answer, as --output=json prints it. docs/kubectl-proviso.md describes the fields.
 type report struct {
-	APIVersion   string          `json:"apiVersion"`
-	Kind         string          `json:"kind"`
-	Request      request         `json:"request"`
-	Complete     bool            `json:"complete"`
-	Gaps         []string        `json:"gaps"`
-	Warnings     []string        `json:"warnings"`
-	Subjects     []subjectAnswer `json:"subjects"`
-	Restrictions []restriction   `json:"restrictions"`
-	Narrower     []narrowerGrant `json:"narrower"`
+	APIVersion   string           `json:"apiVersion"`
+	Kind         string           `json:"kind"`
+	Request      question.Request `json:"request"`
+	Complete     bool             `json:"complete"`
+	Gaps         []string         `json:"gaps"`
+	Warnings     []string         `json:"warnings"`
+	Subjects     []subjectAnswer  `json:"subjects"`
+	Restrictions []restriction    `json:"restrictions"`
+	Narrower     []narrowerGrant  `json:"narrower"`
 
 	// The policies and permissions whose rules match the request.
 	policies    []*policy
-	permissions []*rbac.Permission
+	permissions []permission
 }
 
-// request is the request that the report is about.
-type request struct {
-	Verb        string `json:"verb"`
-	Group       string `json:"group,omitempty"`
-	Version     string `json:"version,omitempty"`
-	Resource    string `json:"resource,omitempty"`
-	Subresource string `json:"subresource,omitempty"`
-	Namespace   string `json:"namespace,omitempty"`
-	Name        string `json:"name,omitempty"`
-	Path        string `json:"path,omitempty"`
+// permission is a binding that allows the request, or narrower ones.
+type permission struct {
+	*rbac.Permission
+	only narrowing
 }
 
 // subjectAnswer is the answer for one subject, with everything that allows or restricts it, in the order in which it decides.
@@ -103,7 +98,7 @@ type restriction struct {
 	Subjects []subjectName `json:"subjects,omitempty"`
 }
 
-// narrowerGrant allows the request for certain names of objects, or in one namespace, only.
+// narrowerGrant allows the request with a selector, for certain names of objects, or in one namespace, only.
 type narrowerGrant struct {
 	Source   source        `json:"source"`
 	Subjects []subjectName `json:"subjects"`
@@ -130,6 +125,8 @@ type input struct {
 	stored map[engine.Key]*stored
 	// gaps say what could not be read.
 	gaps []string
+	// namespaces has the namespace of the question. It is nil if the namespace is not known: then conditions that read it are shown.
+	namespaces engine.Namespaces
 	// compiled has the policies that were compiled for an earlier question.
 	compiled map[engine.Key]*policy
 }
@@ -148,22 +145,30 @@ func (in *input) policy(key engine.Key, compiler *partial.Compiler) *policy {
 func reportOf(ctx context.Context, in *input, record authorizer.AttributesRecord, compiler *partial.Compiler) *report {
 	r := &report{
 		APIVersion: "report.proviso.dev/v1alpha1", Kind: "WhoCan", Gaps: slices.Clone(in.gaps),
-		Request: request{
+		Request: question.Request{
 			Verb: record.Verb, Group: record.APIGroup, Version: record.APIVersion, Resource: record.Resource, Subresource: record.Subresource,
 			Namespace: record.Namespace, Name: record.Name, Path: record.Path,
 		},
 		Warnings: []string{}, Subjects: []subjectAnswer{}, Restrictions: []restriction{}, Narrower: []narrowerGrant{},
 	}
+	ctx = engine.WithNamespaces(ctx, in.namespaces)
 	lists := [][]rbacv1.Subject{{{Kind: rbacv1.GroupKind, Name: user.SystemPrivilegedGroup}}}
 	for _, p := range in.permissions {
 		//guard:who-can-roles-missing
-		if p.Unknown && (p.Namespace == "" || p.Namespace == record.Namespace) {
+		if p.Unknown && (p.Namespace == "" || p.Namespace == record.Namespace || record.ResourceRequest && record.Namespace == "") {
 			r.Gaps = append(r.Gaps, fmt.Sprintf("%v: the %s %q, or its rules, are missing: they could not be read, or are in no file", p, p.Role.Kind, p.Role.Name))
 		}
-		if len(engine.RulesOf(p.Key(), p.Spec).Matching(record)) > 0 {
-			r.permissions, lists = append(r.permissions, p), append(lists, p.Spec.Subjects)
-		} else {
-			r.addNarrower(sourceOfPermission(p), p.Key(), p.Spec, record)
+		rules := engine.RulesOf(p.Key(), p.Spec)
+		matches := func(record authorizer.AttributesRecord) bool { return len(rules.Matching(record)) > 0 }
+		var only narrowing
+		if !matches(record) {
+			if only = narrowingOf(p.Key(), p.Spec, record, matches); only.isEmpty() {
+				continue
+			}
+		}
+		r.permissions, lists = append(r.permissions, permission{p, only}), append(lists, p.Spec.Subjects)
+		if !only.isEmpty() {
+			r.Narrower = append(r.Narrower, narrowerGrant{Source: sourceOfPermission(p), Subjects: namesOf(p.Spec.Subjects)})
 		}
 	}
 	for _, key := range sortedKeys(in.policies) {
@@ -174,11 +179,9 @@ func reportOf(ctx context.Context, in *input, record authorizer.AttributesRecord
 		if p := in.policy(key, compiler).match(record, compiler); p != nil {
 			r.policies, lists = append(r.policies, p), append(lists, spec.Subjects)
 			r.check(p, in.stored[key])
-			if p.readsMissingName() {
+			if spec.Effect == policyv1alpha1.PolicyEffectAllow && (!p.only.isEmpty() || p.readsMissing() || p.readsSelectors()) {
 				r.Narrower = append(r.Narrower, narrowerGrant{Source: sourceOfPolicy(key), Subjects: namesOf(spec.Subjects)})
 			}
-		} else if spec.Effect == policyv1alpha1.PolicyEffectAllow {
-			r.addNarrower(sourceOfPolicy(key), key, spec, record)
 		}
 	}
 	requesters := requestersOf(lists...)
@@ -231,8 +234,7 @@ func (r *report) answer(ctx context.Context, q requester) *subjectAnswer {
 	}
 	var seen tally
 	denials := r.partsOf(ctx, q, policyv1alpha1.PolicyEffectDeny, &seen)
-	permissions := r.permissionsOf(q)
-	seen.permitted = len(permissions) > 0
+	permissions := r.permissionsOf(q, &seen)
 	held := r.partsOf(ctx, q, policyv1alpha1.PolicyEffectNoOpinion, &seen)
 	allowed := r.partsOf(ctx, q, policyv1alpha1.PolicyEffectAllow, &seen)
 	if len(permissions)+len(allowed) == 0 {
@@ -245,8 +247,8 @@ func (r *report) answer(ctx context.Context, q requester) *subjectAnswer {
 // tally says which results the policies have, by their effects.
 type tally struct {
 	always, onCondition map[policyv1alpha1.PolicyEffect]bool
-	// permitted says that RBAC allows the request.
-	permitted bool
+	// permitted says that RBAC allows the request, and permittedNarrower that it allows narrower ones.
+	permitted, permittedNarrower bool
 }
 
 func (t *tally) add(effect policyv1alpha1.PolicyEffect, of result) {
@@ -267,15 +269,23 @@ func (t *tally) answer() string {
 		return answerYesIf
 	case t.permitted:
 		return answerYes
+	case t.permittedNarrower && !t.isAllowed():
+		return answerYesIf
 	//guard:who-can-policies-hold-back
 	case t.always[noOpinion]:
 		return answerNo
-	case t.always[allow] && !t.onCondition[deny] && !t.onCondition[noOpinion]:
+	case t.isAllowed():
 		return answerYes
 	case t.always[allow], t.onCondition[allow]:
 		return answerYesIf
 	}
 	return answerNo
+}
+
+// isAllowed reports whether policies allow the request whatever its conditions are.
+func (t *tally) isAllowed() bool {
+	const deny, noOpinion, allow = policyv1alpha1.PolicyEffectDeny, policyv1alpha1.PolicyEffectNoOpinion, policyv1alpha1.PolicyEffectAllow
+	return t.always[allow] && !t.always[noOpinion] && !t.onCondition[deny] && !t.onCondition[noOpinion]
 }
 
 // partsOf returns the policies with an effect that apply to a requester.
@@ -284,28 +294,36 @@ func (r *report) partsOf(ctx context.Context, q requester, effect policyv1alpha1
 		if p.spec.Effect != effect {
 			continue
 		}
-		if of, condition := p.of(ctx, q); of != none {
+		if of, needs := p.of(ctx, q); of != none {
 			seen.add(effect, of)
-			parts = append(parts, p.part(condition))
+			parts = append(parts, p.part(needs))
 		}
 	}
 	return parts
 }
 
-func (p *policy) part(condition string) part {
-	made := part{Effect: p.spec.Effect, Source: sourceOfPolicy(p.key), Condition: condition, Description: p.spec.Description}
-	if words := conditiontable.Words(condition); words != condition {
+func (p *policy) part(of needs) part {
+	made := part{Effect: p.spec.Effect, Source: sourceOfPolicy(p.key), Condition: of.condition, Words: of.words, Description: p.spec.Description}
+	if words := conditiontable.Words(of.condition); made.Words == "" && words != of.condition {
 		made.Words = words
 	}
 	return made
 }
 
-// permissionsOf returns the bindings that allow the request of a requester.
-func (r *report) permissionsOf(q requester) (parts []part) {
+// permissionsOf returns the bindings that allow the request of a requester, or narrower ones.
+func (r *report) permissionsOf(q requester, seen *tally) (parts []part) {
 	for _, p := range r.permissions {
-		if len(p.Spec.Subjects) > 0 && engine.SubjectsOf(p.Spec).Have(q.user) {
-			parts = append(parts, part{Effect: policyv1alpha1.PolicyEffectAllow, Source: sourceOfPermission(p)})
+		if len(p.Spec.Subjects) == 0 || !engine.SubjectsOf(p.Spec).Have(q.user) {
+			continue
 		}
+		made := part{Effect: policyv1alpha1.PolicyEffectAllow, Source: sourceOfPermission(p.Permission)}
+		if p.only.isEmpty() {
+			seen.permitted = true
+		} else {
+			of := p.only.needs("", r.Request.Verb)
+			made.Condition, made.Words, seen.permittedNarrower = of.condition, of.words, true
+		}
+		parts = append(parts, made)
 	}
 	return parts
 }
@@ -327,46 +345,20 @@ func (r *report) addRestrictions() {
 		if p.spec.Effect == policyv1alpha1.PolicyEffectAllow {
 			continue
 		}
-		condition := ""
+		of := needs{}
 		if p.expression != nil {
-			condition = p.expression.Text()
+			of.condition = p.expression.Text()
 		}
-		r.Restrictions = append(r.Restrictions, restriction{part: p.part(condition), AllUsers: len(p.spec.Subjects) == 0, Subjects: namesOf(p.spec.Subjects)})
-	}
-}
-
-// addNarrower adds a grant whose rules match the request for a name, or in a namespace, that the question does not have.
-func (r *report) addNarrower(from source, key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec, record authorizer.AttributesRecord) {
-	if !record.ResourceRequest || record.Name != "" && record.Namespace != "" {
-		return
-	}
-	hasName := canHaveName(record)
-	names := []string{record.Name}
-	for i := range spec.Rules {
-		if record.Name == "" && hasName {
-			names = append(names, spec.Rules[i].ResourceNames...)
+		if !p.only.isEmpty() {
+			of = p.only.needs(of.condition, p.record.Verb)
 		}
-	}
-	if record.Namespace == "" {
-		record.Namespace = key.Namespace
-	}
-	rules := engine.RulesOf(key, spec)
-	for _, record.Name = range names {
-		if len(rules.Matching(record)) > 0 {
-			r.Narrower = append(r.Narrower, narrowerGrant{Source: from, Subjects: namesOf(spec.Subjects)})
-			return
-		}
+		r.Restrictions = append(r.Restrictions, restriction{part: p.part(of), AllUsers: len(p.spec.Subjects) == 0, Subjects: namesOf(p.spec.Subjects)})
 	}
 }
 
 // canHaveName reports whether requests with these attributes can have the name of an object.
 func canHaveName(record authorizer.AttributesRecord) bool {
 	return record.ResourceRequest && (record.Verb != "create" && record.Verb != "deletecollection" || record.Subresource != "")
-}
-
-// readsMissingName reports whether an Allow policy may allow the request for certain names, and the question names no object.
-func (p *policy) readsMissingName() bool {
-	return p.spec.Effect == policyv1alpha1.PolicyEffectAllow && p.record.Name == "" && canHaveName(p.record) && p.expression != nil && p.expression.ReadsRequestField("name")
 }
 
 // String returns a source as texts show it: the kind, except for policies and groups, and the name.

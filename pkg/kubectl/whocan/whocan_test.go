@@ -64,6 +64,7 @@ func TestWhoCanMistakes(t *testing.T) {
 		{args: "get pods -A -f -", input: strings.Replace(binding, "/v1", "/v1beta1", 1), want: "no kind", code: 2},
 		{args: "get pods -A -f -", input: "{apiVersion: policy.proviso.dev/v1alpha1, kind: ClusterAuthorizationPolicy, metadata: {name: a}, spec: {effect: Forbid}}", want: "spec.effect: Unsupported value", code: 2},
 		{args: "get pods -A -f -", input: binding, want: `the ClusterRole "a", or its rules, are missing`, code: 1},
+		{args: "get pods -A -f -", input: strings.NewReplacer("ClusterRoleBinding", "RoleBinding", "{name: a}", "{name: a, namespace: blue}").Replace(binding), want: `the ClusterRole "a", or its rules, are missing`, code: 1},
 		{args: "get pods --kubeconfig=missing", want: "missing: no such file or directory", code: 2},
 		{args: "get pods --kubeconfig=/dev/null --server=https://127.0.0.1:1", want: "127.0.0.1:1", code: 2},
 	} {

@@ -25,4 +25,6 @@ var (
 	clients          = stack.Clients
 )
 
-func TestMain(m *testing.M) { os.Exit(stack.Run(m, 3, cluster.Config{Uncached: true})) }
+func TestMain(m *testing.M) {
+	os.Exit(stack.Run(m, 3, cluster.Config{Uncached: true, InnerDoor: &cluster.InnerDoor{Configuration: innerDoor}}))
+}

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package kubectl_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -97,13 +98,94 @@ func TestKubectlWhoCan(t *testing.T) {
 type whoCan struct {
 	Complete bool
 	Gaps     []string
-	Subjects []struct{ Kind, Namespace, Name, Answer string }
+	Subjects []whoCanSubject
+}
+
+type whoCanSubject struct {
+	Kind, Namespace, Name, Answer string
+	Parts                         []struct{ Condition, Words string }
 }
 
 func (w *whoCan) has(kind, namespace, name string) bool {
-	return slices.ContainsFunc(w.Subjects, func(s struct{ Kind, Namespace, Name, Answer string }) bool {
+	return slices.ContainsFunc(w.Subjects, func(s whoCanSubject) bool {
 		return s.Kind == kind && s.Namespace == namespace && s.Name == name && s.Answer == "yes"
 	})
+}
+
+// narrowManifest has roles for one name, and two namespaces.
+const narrowManifest = `
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: Namespace, metadata: {name: narrow, labels: {tier: dev}}}
+- {apiVersion: v1, kind: Namespace, metadata: {name: narrow-prod, labels: {tier: prod}}}
+- {apiVersion: v1, kind: Secret, metadata: {name: db, namespace: narrow}}
+- {apiVersion: v1, kind: Secret, metadata: {name: web, namespace: narrow, labels: {owner: alice}}}
+- {apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: db, namespace: narrow}, rules: [{apiGroups: [""], resources: [secrets], resourceNames: [db], verbs: [get, list]}]}
+- {apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: db, namespace: narrow}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: db}, subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: bob}]}
+---
+apiVersion: policy.proviso.dev/v1alpha1
+kind: ClusterAuthorizationPolicy
+metadata: {name: narrow-tier}
+spec:
+  effect: Allow
+  description: carol reads Secrets of the tier dev
+  subjects: [{kind: User, name: carol}]
+  rules: [{verbs: [get], apiGroups: [""], resources: [secrets]}]
+  condition: namespaceObject.metadata.?labels[?"tier"].orValue("") == "dev"
+`
+
+var narrowPolicies = []userPolicy{
+	{"own", "alice", `effect: Allow, description: alice lists her own, rules: [{verbs: [list], apiGroups: [""], resources: [secrets]}], condition: 'request.labelSelector.requirements.exists(r, r.key == "owner" && r.operator == "In" && r.values == ["alice"])'`},
+	{"by-name", "agent", `effect: Allow, rules: [{verbs: [get], apiGroups: [""], resources: [secrets]}], condition: 'request.name == "web"'`},
+}
+
+// TestKubectlWhoCanNarrower makes the requests that the list says: without what it takes they are refused, and with it they pass.
+func TestKubectlWhoCanNarrower(t *testing.T) {
+	applyForTest(t, narrowManifest)
+	applyNamespaced(t, "narrow", narrowPolicies)
+	mustKubectl(t, "admin", "wait", "--for=condition=Ready", "clusterauthorizationpolicy", "narrow-tier")
+	for _, tc := range []struct {
+		question, user string
+		// want is the answer, and what its part takes. without and with are arguments of kubectl.
+		want          string
+		without, with string
+	}{
+		{"list secrets -n narrow", "alice", "yes-if -l owner=alice", "get secrets -n narrow", "get secrets -n narrow -l owner=alice"},
+		{"watch secrets -n narrow", "alice", "", "get secrets -n narrow --watch-only --request-timeout=1s -l owner=alice", ""},
+		{"list secrets -n narrow", "bob", "yes-if --field-selector metadata.name=db", "get secrets -n narrow", "get secrets -n narrow --field-selector metadata.name=db"},
+		{"get secrets -n narrow", "bob", "yes-if the name is db", "get secrets web -n narrow", "get secrets db -n narrow"},
+		{"get secrets -A", "bob", "yes-if -n narrow and the name is db", "get secrets db -n narrow-prod", "get secrets db -n narrow"},
+		{"get secrets -n narrow", "agent", `yes-if request.name == "web"`, "get secrets db -n narrow", "get secrets web -n narrow"},
+		{"get secrets/web -n narrow", "carol", "yes ", "", "get secrets web -n narrow"},
+		{"get secrets/web -n narrow-prod", "carol", "", "get secrets db -n narrow-prod", ""},
+		{"get secrets/web -A", "carol", `yes-if namespaceObject.metadata.?labels[?"tier"].orValue("") == "dev"`, "get secrets web -n narrow-prod", "get secrets web -n narrow"},
+	} {
+		out, errOut, code := plugin(t, "admin", "", append([]string{"who-can", "-o", "json"}, strings.Fields(tc.question)...)...)
+		list := whoCan{}
+		if err := json.Unmarshal([]byte(out), &list); err != nil || code != 0 || !list.Complete {
+			t.Fatalf("%s: %d %s, %v", tc.question, code, errOut, err)
+		}
+		got := ""
+		for _, s := range list.Subjects {
+			if s.Kind == "User" && s.Name == tc.user {
+				got = s.Answer + " " + cmp.Or(s.Parts[0].Words, s.Parts[0].Condition)
+			}
+		}
+		if got != tc.want {
+			t.Errorf("%s: %s: got %q, want %q", tc.question, tc.user, got, tc.want)
+		}
+		if tc.without != "" {
+			if _, errs, err := kubectl(t, tc.user, strings.Fields(tc.without)...); err == nil || !strings.Contains(errs, "forbidden") {
+				t.Errorf("%s: %s passes: %v %s", tc.user, tc.without, err, errs)
+			}
+		}
+		if tc.with != "" {
+			if _, errs, err := kubectl(t, tc.user, strings.Fields(tc.with)...); err != nil {
+				t.Errorf("%s: %s is refused: %s", tc.user, tc.with, errs)
+			}
+		}
+	}
 }
 
 // TestKubectlWhoCanAgrees compares lists with the answers of kube-apiserver for random roles.

@@ -1,0 +1,103 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package whocan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+)
+
+// selecting are the verbs of requests that have selectors.
+var selecting = []string{"list", "watch", "deletecollection"}
+
+// narrowing is what requests have that rules match, and the question does not: one of some names of objects, and a namespace. It is empty if the
+// rules match the question itself, or no request that it is about.
+type narrowing struct {
+	names     []string
+	namespace string
+}
+
+func (n narrowing) isEmpty() bool { return len(n.names) == 0 && n.namespace == "" }
+
+// narrowingOf returns the narrowing for rules that do not match a question. matches reports whether they match a request.
+func narrowingOf(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec, record authorizer.AttributesRecord, matches func(authorizer.AttributesRecord) bool) (n narrowing) {
+	if !record.ResourceRequest {
+		return n
+	}
+	if record.Namespace == "" {
+		// A restriction of one namespace does not apply to a request in all of them.
+		if spec.Effect != policyv1alpha1.PolicyEffectAllow && slices.Contains(selecting, record.Verb) {
+			return n
+		}
+		record.Namespace, n.namespace = key.Namespace, key.Namespace
+	}
+	if matches(record) {
+		return n
+	}
+	for i := range spec.Rules {
+		for _, name := range spec.Rules[i].ResourceNames {
+			named := record
+			named.Name = name
+			if record.Name == "" && canHaveName(record) && !slices.Contains(n.names, name) && matches(named) {
+				n.names = append(n.names, name)
+			}
+		}
+	}
+	if len(n.names) == 0 {
+		return narrowing{}
+	}
+	return n
+}
+
+// needs returns what a request must have, together with a condition, which may be "".
+func (n narrowing) needs(condition, verb string) needs {
+	var all, words []string
+	if n.namespace != "" {
+		all, words = append(all, fmt.Sprintf("request.namespace == %q", n.namespace)), append(words, "-n "+n.namespace)
+	}
+	if len(n.names) > 0 {
+		quoted, flags := make([]string, len(n.names)), make([]string, len(n.names))
+		for i, name := range n.names {
+			quoted[i], flags[i] = fmt.Sprintf("%q", name), flagsOf("", "metadata.name="+name)
+		}
+		all = append(all, fmt.Sprintf("request.name in [%s]", strings.Join(quoted, ", ")))
+		if slices.Contains(selecting, verb) {
+			words = append(words, strings.Join(flags, " or "))
+		} else {
+			words = append(words, "the name is "+strings.Join(n.names, " or "))
+		}
+	}
+	if condition != "" {
+		return needs{condition: strings.Join(append(all, "("+condition+")"), " && ")}
+	}
+	return needs{strings.Join(all, " && "), strings.Join(words, " and ")}
+}
+
+// flagsOf returns the flags of kubectl for selectors, quoted for a shell.
+func flagsOf(byLabels, byFields string) string {
+	var flags []string
+	for flag, selector := range map[string]string{"-l ": byLabels, "--field-selector ": byFields} {
+		if strings.ContainsFunc(selector, isSpecial) {
+			selector = "'" + strings.ReplaceAll(selector, "'", `'\''`) + "'"
+		}
+		if selector != "" {
+			flags = append(flags, flag+selector)
+		}
+	}
+	slices.Sort(flags)
+	return strings.Join(flags, " ")
+}
+
+// isSpecial reports whether a shell could read a character of a selector as something else. Names come from authors of policies.
+func isSpecial(r rune) bool {
+	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_./=,:@", r))
+}

@@ -70,6 +70,7 @@ func TestNarrower(t *testing.T) {
 		{name: "a name", verb: "get", namespace: "n", role: []string{"db"}, roleIn: "n", want: "yes-if: Allow the name is db"},
 		{name: "names", verb: "get", namespace: "n", role: []string{"db", "web"}, roleIn: "n", want: "yes-if: Allow the name is db or web"},
 		{name: "a name of a list", verb: "list", namespace: "n", role: []string{"db"}, roleIn: "n", want: "yes-if: Allow --field-selector metadata.name=db"},
+		{name: "a name that a shell would run", verb: "list", namespace: "n", role: []string{"$(id)'"}, roleIn: "n", want: `yes-if: Allow --field-selector 'metadata.name=$(id)'\'''`},
 		{name: "a name that no create has", verb: "create", namespace: "n", role: []string{"db"}, roleIn: "n", want: ""},
 		{name: "the name that is asked about", verb: "get", namespace: "n", object: "db", role: []string{"db"}, roleIn: "n", want: "yes: Allow always"},
 		{name: "another name", verb: "get", namespace: "n", object: "x", role: []string{"db"}, roleIn: "n", want: ""},

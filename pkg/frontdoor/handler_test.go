@@ -117,16 +117,24 @@ func TestReviews(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			answer := listen(t, newDoor(t, publish(t, tc.policies), enforcesMachines))(post(tc.body))
+			send := listen(t, newDoor(t, publish(t, tc.policies), enforcesMachines))
+			var last answer
 			var got authorizationv1.SubjectAccessReview
-			if err := json.Unmarshal([]byte(answer.body), &got); err != nil {
-				t.Fatal(err)
+			for range 10 {
+				last, got = send(post(tc.body)), authorizationv1.SubjectAccessReview{}
+				if err := json.Unmarshal([]byte(last.body), &got); err != nil {
+					t.Fatal(err)
+				}
+				// A machine that is busy may not read a large body in time.
+				if got.Status.Reason != reasonTooLate || !got.Status.Denied {
+					break
+				}
 			}
 			want := authorizationv1.SubjectAccessReview{
 				TypeMeta: metav1.TypeMeta{APIVersion: "authorization.k8s.io/v1", Kind: "SubjectAccessReview"}, Status: tc.want,
 			}
-			if diff := cmp.Diff(want, got); diff != "" || answer.code != http.StatusOK || answer.header.Get("Content-Type") != "application/json" {
-				t.Errorf("got %d, %v (-want +got):\n%s", answer.code, answer.header, diff)
+			if diff := cmp.Diff(want, got); diff != "" || last.code != http.StatusOK || last.header.Get("Content-Type") != "application/json" {
+				t.Errorf("got %d, %v (-want +got):\n%s", last.code, last.header, diff)
 			}
 		})
 	}

@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package barriercontroller
 
 import (
-	"cmp"
 	"fmt"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
@@ -38,7 +37,7 @@ func (c *Controller) overBound(p *policy, size int) string {
 	maxNumber, maxText := boundsOf(p.key.Namespace)
 	number, text := 1, size
 	for _, older := range c.policiesOf(p.key.Namespace) {
-		if older.key == p.key || !older.wantsBarrier() || !comesBefore(older, p) {
+		if older.key == p.key || !older.wantsBarrier() || !c.comesBefore(older, p) {
 			continue
 		}
 		if olderSize, hasBarrier := c.sizeOf(older.key); hasBarrier {
@@ -79,8 +78,8 @@ func (c *Controller) overWork(p *policy, b *barrier.Barrier, withAll bool) strin
 	}
 	var others []*barrier.Barrier
 	for _, other := range c.policiesOf(p.key.Namespace) {
-		if other.key != p.key && other.wantsBarrier() && (withAll || comesBefore(other, p)) {
-			if compiled := c.compiledOf(other.key); compiled != nil {
+		if other.key != p.key && other.wantsBarrier() && (withAll || c.comesBefore(other, p)) {
+			if compiled := c.barrierOf(other); compiled != nil {
 				others = append(others, compiled)
 			}
 		}
@@ -94,13 +93,23 @@ func (c *Controller) OverWork(b *barrier.Barrier) string {
 	return c.overWork(&policy{key: Key{Key: b.Key}}, b, true)
 }
 
-func (c *Controller) compiledOf(key Key) *barrier.Barrier {
+// barrierOf returns the barrier of a policy, or nil if it has none. A policy that waits for its turn counts, too: otherwise many that are written at once, or
+// those that have no room, while none has been compiled after a start, would all find room.
+func (c *Controller) barrierOf(p *policy) *barrier.Barrier {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if b := c.compiled[key].barrier; b != nil && b.Policy != nil {
-		return b
+	known := c.compiled[p.key]
+	c.mu.Unlock()
+	b, isCompiled := known.barrier, known.uid == p.meta.UID && known.generation == p.meta.Generation
+	//guard:barriers-waiting-policies-count
+	if p.mapping == nil && !isCompiled {
+		if now, err := c.config.Compile(p.key.Key, p.spec); err == nil {
+			b = now
+		}
 	}
-	return nil
+	if b == nil || b.Policy == nil {
+		return nil
+	}
+	return b
 }
 
 // isInForce reports whether kube-apiserver stores a barrier of the policy, perhaps of another text.
@@ -110,10 +119,25 @@ func (c *Controller) isInForce(p *policy) bool {
 	return ok && c.policies.isOurs(stored, p.key) && c.uidOf(name) == p.meta.UID
 }
 
-// comesBefore orders policies by age and name.
-func comesBefore(a, b *policy) bool {
-	created, than := a.meta.CreationTimestamp, b.meta.CreationTimestamp
-	return cmp.Or(created.Compare(than.Time), cmp.Compare(a.key.Name, b.key.Name)) < 0
+// comesBefore orders policies by age. Of those of the same second the ones come first that have a barrier: their authors choose the names, and with names in
+// reverse order each of many policies would come before all that have a barrier already.
+func (c *Controller) comesBefore(a, b *policy) bool {
+	if age := a.meta.CreationTimestamp.Compare(b.meta.CreationTimestamp.Time); age != 0 {
+		return age < 0
+	}
+	//guard:barriers-same-second
+	if has := c.isWritten(a); has != c.isWritten(b) {
+		return has
+	}
+	return a.key.Name < b.key.Name
+}
+
+// isWritten reports whether the barrier of a policy is stored, or this process has just written it.
+func (c *Controller) isWritten(p *policy) bool {
+	c.mu.Lock()
+	settled := c.settled[p.key] != nil
+	c.mu.Unlock()
+	return settled || c.isInForce(p)
 }
 
 // policiesOf returns the policies of a namespace in the cache, or the cluster-scoped ones.

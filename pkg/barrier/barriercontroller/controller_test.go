@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
@@ -587,9 +588,9 @@ func TestBarrierControllerWork(t *testing.T) {
 	const nested = `oldObject.metadata.finalizers.exists(a, !(a in oldObject.metadata.finalizers))`
 	r := newRig(t)
 	r.compile = compiler.Compile
-	create := func(i int) {
+	createNamed := func(name string, created int64) {
 		p := &policyv1alpha1.AuthorizationPolicy{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: fmt.Sprintf("p%d", i), CreationTimestamp: metav1.Time{Time: time.Unix(int64(10000-i), 0)}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name, CreationTimestamp: metav1.Time{Time: time.Unix(created, 0)}},
 			Spec: policyv1alpha1.AuthorizationPolicySpec{
 				Effect: policyv1alpha1.PolicyEffectDeny, Condition: nested,
 				Rules: []policyv1alpha1.PolicyRule{{Verbs: []string{"delete"}, APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}}},
@@ -599,9 +600,13 @@ func TestBarrierControllerWork(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	stateOf := func(c *barriercontroller.Controller, i int) barriercontroller.State {
-		state, _ := c.State(barriercontroller.Key{Key: engine.Key{Namespace: "team", Name: fmt.Sprintf("p%d", i)}})
+	create := func(i int) { createNamed(fmt.Sprintf("p%d", i), int64(10000-i)) }
+	stateOfNamed := func(c *barriercontroller.Controller, name string) barriercontroller.State {
+		state, _ := c.State(barriercontroller.Key{Key: engine.Key{Namespace: "team", Name: name}})
 		return state
+	}
+	stateOf := func(c *barriercontroller.Controller, i int) barriercontroller.State {
+		return stateOfNamed(c, fmt.Sprintf("p%d", i))
 	}
 	vaps, name := r.kubeClient.AdmissionregistrationV1().ValidatingAdmissionPolicies(), barrier.Name(engine.Key{Namespace: "team", Name: "p0"})
 	var isRefusing atomic.Bool
@@ -654,8 +659,54 @@ func TestBarrierControllerWork(t *testing.T) {
 		state := stateOf(c, -1)
 		return state.Phase == barriercontroller.OverBound && strings.Contains(state.Message, "could cost kube-apiserver up to")
 	})
+	createNamed("a", 10000-2)
+	eventually(t, "one of the same second as the oldest one, whose name comes first, has none", func() bool { return stateOfNamed(c, "a").Phase == barriercontroller.OverBound })
 	change()
 	eventually(t, "what others change is undone", isRestored)
+}
+
+// TestWaitingPoliciesCount has a policy wait for its turn while the barrier of another one is written: its work counts for the next one.
+func TestWaitingPoliciesCount(t *testing.T) {
+	t.Parallel()
+	residuals, err := cel.NewCompiler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	policies, err := partial.NewPolicyCompiler(residuals)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler, err := barrier.NewCompiler(barrier.Config{Policies: policies})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const nested = `oldObject.metadata.finalizers.exists(a, !(a in oldObject.metadata.finalizers))`
+	r := newRig(t)
+	r.compile = compiler.Compile
+	arrived, release := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	r.kube.before = func(_, _, of string, _ bool) error {
+		if of == barrier.Name(engine.Key{Namespace: "other", Name: "p"}) {
+			once.Do(func() { close(arrived) })
+			<-release
+		}
+		return nil
+	}
+	create := func(namespace string) {
+		p := &policyv1alpha1.AuthorizationPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "p", UID: types.UID(namespace), Generation: 1}, Spec: policyv1alpha1.AuthorizationPolicySpec{
+			Effect: policyv1alpha1.PolicyEffectDeny, Condition: nested,
+			Rules: []policyv1alpha1.PolicyRule{{Verbs: []string{"delete"}, APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}}},
+		}}
+		if _, err := r.policies.PolicyV1alpha1().AuthorizationPolicies(namespace).Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, _ := r.start(t, lead)
+	t.Cleanup(func() { close(release) })
+	create("other")
+	<-arrived
+	create("team")
+	eventually(t, "the policy that waits counts", func() bool { return c.OverWork(mustCompile(t, compiler, nested)) != "" })
 }
 
 func mustCompile(t *testing.T, compiler *barrier.Compiler, condition string) *barrier.Barrier {

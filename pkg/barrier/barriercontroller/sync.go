@@ -27,7 +27,7 @@ type compiled struct {
 	spec *policyv1alpha1.AuthorizationPolicySpec
 	// mappings is the number of the table from which the barrier of a mapping was compiled, and 0 for a policy.
 	mappings uint64
-	// generation is of the specification of a mapping.
+	// generation is of the specification.
 	generation int64
 	// barrier is of the last specification that compiles. It is nil if there is none.
 	barrier *barrier.Barrier
@@ -137,7 +137,7 @@ func (c *Controller) compile(ctx context.Context, p *policy) compiled {
 	if p.mapping != nil {
 		return c.compileMapping(ctx, p, before)
 	}
-	result := compiled{uid: p.meta.UID, spec: p.spec}
+	result := compiled{uid: p.meta.UID, spec: p.spec, generation: p.meta.Generation}
 	compiledBarrier, err := c.config.Compile(p.key.Key, p.spec)
 	switch {
 	case err == nil:

@@ -99,5 +99,6 @@ func flagsOf(byLabels, byFields string) string {
 
 // isSpecial reports whether a shell could read a character of a selector as something else. Names come from authors of policies.
 func isSpecial(r rune) bool {
-	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_./=,:@", r))
+	isPlain := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_./=,:@", r)
+	return !isPlain
 }

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package barriercontroller
 
 import (
+	"context"
 	"fmt"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
@@ -102,9 +103,7 @@ func (c *Controller) barrierOf(p *policy) *barrier.Barrier {
 	b, isCompiled := known.barrier, known.uid == p.meta.UID && known.generation == p.meta.Generation
 	//guard:barriers-waiting-policies-count
 	if p.mapping == nil && !isCompiled {
-		if now, err := c.config.Compile(p.key.Key, p.spec); err == nil {
-			b = now
-		}
+		b = c.compile(context.Background(), p).barrier
 	}
 	if b == nil || b.Policy == nil {
 		return nil

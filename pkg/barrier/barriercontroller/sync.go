@@ -132,6 +132,12 @@ func (c *Controller) compile(ctx context.Context, p *policy) compiled {
 	before := c.compiled[p.key]
 	c.mu.Unlock()
 	if before.uid == p.meta.UID && before.spec != nil && apiequality.Semantic.DeepEqual(before.spec, p.spec) {
+		if before.generation != p.meta.Generation { // changed and changed back
+			before.generation = p.meta.Generation
+			c.mu.Lock()
+			c.compiled[p.key] = before
+			c.mu.Unlock()
+		}
 		return before
 	}
 	if p.mapping != nil {

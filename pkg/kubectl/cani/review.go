@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	authorizationproviso "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/authorizationproviso/v1alpha1"
@@ -36,7 +37,7 @@ func (o *options) newClients() (*clients, error) {
 		return nil, err
 	}
 	config = rest.CopyConfig(config)
-	if o.filename != "" && config.Impersonate.UserName != "" {
+	if o.filename != "" && ptr.Deref(o.flags.Impersonate, "") != "" { // and not an as in the kubeconfig, which is who asks
 		o.subject = subjectOf(&config.Impersonate)
 		config = asCaller(config)
 		o.flags.WithWrapConfigFn(asCaller) // for discovery

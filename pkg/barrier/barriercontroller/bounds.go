@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package barriercontroller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -32,8 +33,7 @@ func boundsOf(namespace string) (number, text int) {
 	return MaxPerNamespace, MaxTextPerNamespace
 }
 
-// overBound returns why a policy is to have no barrier because of older policies of its namespace, or "". Older policies come first, so
-// that a new policy never takes the barrier of another one.
+// overBound returns why a policy is to have no barrier because of other policies of its namespace, or "". A policy never takes the barrier of another one.
 func (c *Controller) overBound(p *policy, size int) string {
 	maxNumber, maxText := boundsOf(p.key.Namespace)
 	number, text := 1, size
@@ -71,8 +71,8 @@ func (c *Controller) overAnyBound(p *policy, r compiled) string {
 	return c.overWork(p, r.barrier, false)
 }
 
-// overWork returns why the work of the barriers of a policy and of others for one write exceeds the bound, or "". Others are older
-// policies, or with all of them also younger ones.
+// overWork returns why the work of the barriers of a policy and of others for one write exceeds the bound, or "". Others are those
+// that come before, or all of them.
 func (c *Controller) overWork(p *policy, b *barrier.Barrier, withAll bool) string {
 	if p.mapping != nil {
 		return ""
@@ -118,17 +118,14 @@ func (c *Controller) isInForce(p *policy) bool {
 	return ok && c.policies.isOurs(stored, p.key) && c.uidOf(name) == p.meta.UID
 }
 
-// comesBefore orders policies by age. Of those of the same second the ones come first that have a barrier: their authors choose the names, and with names in
-// reverse order each of many policies would come before all that have a barrier already.
+// comesBefore orders policies: those that have a barrier come first, then older ones. A policy that gets no barrier before it is changed, such as one that
+// allowed, may be older than all that have one; and authors choose the names of those that are created in the same second.
 func (c *Controller) comesBefore(a, b *policy) bool {
-	if age := a.meta.CreationTimestamp.Compare(b.meta.CreationTimestamp.Time); age != 0 {
-		return age < 0
-	}
-	//guard:barriers-same-second
+	//guard:barriers-written-first
 	if has := c.isWritten(a); has != c.isWritten(b) {
 		return has
 	}
-	return a.key.Name < b.key.Name
+	return cmp.Or(a.meta.CreationTimestamp.Compare(b.meta.CreationTimestamp.Time), cmp.Compare(a.key.Name, b.key.Name)) < 0
 }
 
 // isWritten reports whether the barrier of a policy is stored, or this process has just written it.

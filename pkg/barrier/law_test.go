@@ -19,10 +19,10 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/barrier"
-	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/test/testutil/barrierlaw"
 	"github.com/proviso-authz/proviso/test/testutil/cases"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 var (
@@ -50,14 +50,7 @@ type law struct {
 
 func newLaw(tb testing.TB) *law {
 	tb.Helper()
-	residuals, err := cel.NewCompiler()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	policies, err := partial.NewPolicyCompiler(residuals)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	policies := compilers.Policies(tb)
 	barriers, err := barrier.NewCompiler(barrier.Config{Policies: policies})
 	if err != nil {
 		tb.Fatal(err)

@@ -52,8 +52,12 @@ func (w work) plus(o work) work {
 
 const unlimited = ^uint64(0)
 
-// CostsNoMore reports whether a barrier works no longer than another one for the same write.
+// CostsNoMore reports whether a barrier works no longer than another one for the same write, and for no writes that the other one does not see.
 func (b *Barrier) CostsNoMore(than *Barrier) bool {
+	//guard:work-other-resources
+	if slices.ContainsFunc(b.paths, func(path resourcePath) bool { return !slices.Contains(than.paths, path) }) {
+		return false
+	}
 	for i := range sizes {
 		if b.work[i] > than.work[i] {
 			return false

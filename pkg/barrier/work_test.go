@@ -103,6 +103,12 @@ func TestCostsNoMore(t *testing.T) {
 	if !cheap.CostsNoMore(dear) || dear.CostsNoMore(cheap) || !dear.CostsNoMore(dear) {
 		t.Error("a barrier costs more than one that works longer, or less than one that works shorter")
 	}
+	for _, resources := range [][]string{{"secrets"}, {"pods", "secrets"}, {"*"}} {
+		elsewhere := mustCompile(t, l, engine.Key{Name: "a"}, denying(`object != null && object.metadata.name == "a"`, resources...))
+		if elsewhere.CostsNoMore(dear) {
+			t.Errorf("a barrier of %v costs no more than one of pods, although others of its resources count with it", resources)
+		}
+	}
 }
 
 // TestNoBarrierWithoutBound checks that functions whose work kube-apiserver does not end have no barrier, and why.

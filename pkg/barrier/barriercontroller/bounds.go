@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strconv"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/barrier"
@@ -26,76 +27,106 @@ const (
 	MaxTextOfCluster = 32 << 20
 )
 
-func boundsOf(namespace string) (number, text int) {
-	if namespace == "" {
-		return MaxOfCluster, MaxTextOfCluster
+// overAnyBound returns why there is no room for the barrier of a policy, or "". A barrier of the same specification stays: it is restored, or an update
+// of Proviso has given it another text. So does one that becomes no larger.
+func (c *Controller) overAnyBound(p *policy, b *barrier.Barrier) string {
+	isWritten, seen := c.isWritten(p), c.seenInOrder(p.key)
+	//guard:barriers-force-stay
+	if isWritten && c.isOfSpecification(p) {
+		return ""
 	}
-	return MaxPerNamespace, MaxTextPerNamespace
+	//guard:barriers-shrink
+	if seen != nil && b.CostsNoMore(seen) && barrier.TextSize(b.Policy) <= barrier.TextSize(seen.Policy) {
+		return ""
+	}
+	// Those that are written come first, whatever their age: a policy that allowed, and becomes a Deny policy later, may be the oldest one.
+	others := c.others(p.key, func(other *policy) bool {
+		//guard:barriers-written-first
+		if c.isWritten(other) {
+			return true
+		}
+		return !isWritten && isOlder(other, p)
+	})
+	if reason := overSize(p.key.Namespace, b, others); reason != "" {
+		return reason
+	}
+	return overWork(p, b, others)
 }
 
-// overBound returns why a policy is to have no barrier because of other policies of its namespace, or "". A policy never takes the barrier of another one.
-func (c *Controller) overBound(p *policy, size int) string {
-	maxNumber, maxText := boundsOf(p.key.Namespace)
-	number, text := 1, size
-	for _, older := range c.policiesOf(p.key.Namespace) {
-		if older.key == p.key || !older.wantsBarrier() || !c.comesBefore(older, p) {
-			continue
-		}
-		if olderSize, hasBarrier := c.sizeOf(older.key); hasBarrier {
-			number, text = number+1, text+olderSize
-		}
+// overSize returns why the number of barriers, or their text, exceeds the bounds of a namespace, or "".
+func overSize(namespace string, b *barrier.Barrier, others []*barrier.Barrier) string {
+	maxNumber, maxText, whose := MaxPerNamespace, MaxTextPerNamespace, "policies of the namespace have"
+	if namespace == "" {
+		maxNumber, maxText, whose = MaxOfCluster, MaxTextOfCluster, "cluster-scoped policies have"
 	}
-	whose := "cluster-scoped policies have"
-	if p.key.Namespace != "" {
-		whose = "policies of the namespace have"
+	text := barrier.TextSize(b.Policy)
+	for _, other := range others {
+		text += barrier.TextSize(other.Policy)
 	}
 	switch {
 	//guard:barriers-bounds
-	case number > maxNumber:
-		return fmt.Sprintf("older %s %d barriers, the most that they may have", whose, maxNumber)
+	case len(others) >= maxNumber:
+		return fmt.Sprintf("other %s %d barriers, the most that they may have", whose, maxNumber)
 	//guard:barriers-bound-text
 	case text > maxText:
-		return fmt.Sprintf("the barriers of older %s so many expressions that this one would exceed %d bytes in all", whose, maxText)
+		return fmt.Sprintf("the barriers of other %s so many expressions that this one would exceed %d bytes in all", whose, maxText)
 	}
 	return ""
 }
 
-// overAnyBound returns why a policy is to have no barrier, or "". A barrier that is in force when its work exceeds the bound, because it
-// is older than the bound, stays.
-func (c *Controller) overAnyBound(p *policy, r compiled) string {
-	//guard:barriers-force-stay
-	if reason := c.overBound(p, r.size); reason != "" || c.isInForce(p) {
-		return reason
-	}
-	//guard:work-older-policies
-	return c.overWork(p, r.barrier, false)
-}
-
-// overWork returns why the work of the barriers of a policy and of others for one write exceeds the bound, or "". Others are those
-// that come before, or all of them.
-func (c *Controller) overWork(p *policy, b *barrier.Barrier, withAll bool) string {
+// overWork returns why the work of the barriers of a policy and of others for one write exceeds the bound, or "".
+func overWork(p *policy, b *barrier.Barrier, others []*barrier.Barrier) string {
 	if p.mapping != nil {
 		return ""
 	}
-	var others []*barrier.Barrier
-	for _, other := range c.policiesOf(p.key.Namespace) {
-		if other.key != p.key && other.wantsBarrier() && (withAll || c.comesBefore(other, p)) {
-			if compiled := c.barrierOf(other); compiled != nil {
-				others = append(others, compiled)
-			}
-		}
-	}
 	return barrier.OverWork(b, others)
+}
+
+// warning returns why a barrier that is written would not be written today, because of older ones, or "".
+func (c *Controller) warning(p *policy, b *barrier.Barrier) string {
+	//guard:work-older-policies
+	return overWork(p, b, c.others(p.key, func(other *policy) bool { return isOlder(other, p) }))
 }
 
 // OverWork returns why the work of a new barrier, or of a new text of a barrier, and of all others of its scope exceeds the bound for one
 // write, or "".
 func (c *Controller) OverWork(b *barrier.Barrier) string {
-	return c.overWork(&policy{key: Key{Key: b.Key}}, b, true)
+	var others []*barrier.Barrier
+	for _, other := range c.policiesOf(b.Key.Namespace) {
+		if wanted := c.barrierOf(other); wanted != nil && other.wantsBarrier() {
+			others = append(others, wanted)
+		}
+	}
+	return barrier.OverWork(b, others)
 }
 
-// barrierOf returns the barrier of a policy, or nil if it has none. A policy that waits for its turn counts, too: otherwise many that are written at once, or
-// those that have no room, while none has been compiled after a start, would all find room.
+// others returns the barriers of the other policies of a namespace that count. A barrier that is written counts with the text that was last seen in
+// order: another text may find no room.
+func (c *Controller) others(key Key, counts func(*policy) bool) (others []*barrier.Barrier) {
+	for _, other := range c.policiesOf(key.Namespace) {
+		if other.key == key || !other.wantsBarrier() || !counts(other) {
+			continue
+		}
+		b := c.seenInOrder(other.key)
+		if b == nil {
+			b = c.barrierOf(other)
+		}
+		if b != nil {
+			others = append(others, b)
+		}
+	}
+	return others
+}
+
+// seenInOrder returns the barrier of a policy that this process last saw stored as it must be, or nil.
+func (c *Controller) seenInOrder(key Key) *barrier.Barrier {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.settled[key]
+}
+
+// barrierOf returns the barrier that a policy is to have, or nil if it has none. A policy that waits for its turn is compiled: otherwise many that are
+// written at once would all find room.
 func (c *Controller) barrierOf(p *policy) *barrier.Barrier {
 	c.mu.Lock()
 	known := c.compiled[p.key]
@@ -111,29 +142,30 @@ func (c *Controller) barrierOf(p *policy) *barrier.Barrier {
 	return b
 }
 
-// isInForce reports whether kube-apiserver stores a barrier of the policy, perhaps of another text.
-func (c *Controller) isInForce(p *policy) bool {
+// isWritten reports whether kube-apiserver stores a barrier of the policy, perhaps of another text, or this process has just written one.
+func (c *Controller) isWritten(p *policy) bool {
+	if c.seenInOrder(p.key) != nil {
+		return true
+	}
 	name := p.key.barrierName()
 	stored, ok := c.policies.cached(name)
 	return ok && c.policies.isOurs(stored, p.key) && c.uidOf(name) == p.meta.UID
 }
 
-// comesBefore orders policies: those that have a barrier come first, then older ones. A policy that gets no barrier before it is changed, such as one that
-// allowed, may be older than all that have one; and authors choose the names of those that are created in the same second.
-func (c *Controller) comesBefore(a, b *policy) bool {
-	//guard:barriers-written-first
-	if has := c.isWritten(a); has != c.isWritten(b) {
-		return has
+// isOfSpecification reports whether the barrier that kube-apiserver stores was written for the specification that the policy has. One without the
+// annotation is older than the annotation.
+func (c *Controller) isOfSpecification(p *policy) bool {
+	stored, ok := c.policies.cached(p.key.barrierName())
+	if !ok {
+		return false
 	}
-	return cmp.Or(a.meta.CreationTimestamp.Compare(b.meta.CreationTimestamp.Time), cmp.Compare(a.key.Name, b.key.Name)) < 0
+	generation, ok := stored.Annotations[GenerationAnnotation]
+	return stored.Annotations[UIDAnnotation] == string(p.meta.UID) && (!ok || generation == strconv.FormatInt(p.meta.Generation, 10))
 }
 
-// isWritten reports whether the barrier of a policy is stored, or this process has just written it.
-func (c *Controller) isWritten(p *policy) bool {
-	c.mu.Lock()
-	settled := c.settled[p.key] != nil
-	c.mu.Unlock()
-	return settled || c.isInForce(p)
+// isOlder orders policies by age and name.
+func isOlder(a, b *policy) bool {
+	return cmp.Or(a.meta.CreationTimestamp.Compare(b.meta.CreationTimestamp.Time), cmp.Compare(a.key.Name, b.key.Name)) < 0
 }
 
 // policiesOf returns the policies of a namespace in the cache, or the cluster-scoped ones.
@@ -164,13 +196,4 @@ func indexNamespace(obj any) ([]string, error) {
 		return []string{p.Namespace}, nil
 	}
 	return nil, nil
-}
-
-// sizeOf returns the number of bytes in the expressions of the barrier of a policy, and false if it has none. A policy that has not been
-// compiled yet may have one.
-func (c *Controller) sizeOf(key Key) (size int, hasBarrier bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	r, ok := c.compiled[key]
-	return r.size, !ok || r.barrier != nil && r.barrier.Policy != nil
 }

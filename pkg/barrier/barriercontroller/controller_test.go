@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,15 +20,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/barrier"
 	"github.com/proviso-authz/proviso/pkg/barrier/barriercontroller"
-	"github.com/proviso-authz/proviso/pkg/cel"
-	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
 
 // TestLife follows a policy from its creation to its deletion.
@@ -493,57 +489,6 @@ func TestLostStore(t *testing.T) {
 	eventually(t, "it is removed with its policy", func() bool { return lost.vap(t, "a") == nil })
 }
 
-// TestBarrierControllerBounds checks that a namespace has no more barriers than it may have, the oldest ones, and that this is told.
-func TestBarrierControllerBounds(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	client := r.policies.PolicyV1alpha1()
-	for i := range barriercontroller.MaxPerNamespace + 2 {
-		p := &policyv1alpha1.AuthorizationPolicy{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: fmt.Sprintf("p%d", i), CreationTimestamp: metav1.Time{Time: time.Unix(int64(10000-i), 0)}},
-			Spec:       policyv1alpha1.AuthorizationPolicySpec{Effect: policyv1alpha1.PolicyEffectDeny, Condition: "1"},
-		}
-		if _, err := client.AuthorizationPolicies("team").Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	r.create(t, policy("a", "1"))
-	c, _ := r.start(t, lead)
-	eventually(t, "others are not delayed", func() bool { return r.isBarred(t, "a", "1") })
-	over := func(i int) bool {
-		state, _ := c.State(barriercontroller.Key{Key: engine.Key{Namespace: "team", Name: fmt.Sprintf("p%d", i)}})
-		return state.Phase == barriercontroller.OverBound && strings.Contains(state.Message, "older policies of the namespace have 100 barriers")
-	}
-	eventually(t, "the youngest have none", func() bool { return over(0) && over(1) })
-	if over(2) {
-		t.Error("an older one has none")
-	}
-}
-
-// TestBarrierControllerText checks the bound on the text of all barriers of a namespace.
-func TestBarrierControllerText(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	for i := range 3 {
-		p := &policyv1alpha1.AuthorizationPolicy{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: fmt.Sprintf("p%d", i), CreationTimestamp: metav1.Time{Time: time.Unix(int64(10000+i), 0)}},
-			Spec:       policyv1alpha1.AuthorizationPolicySpec{Effect: policyv1alpha1.PolicyEffectDeny, Condition: strings.Repeat("1", barriercontroller.MaxTextPerNamespace/2)},
-		}
-		if _, err := r.policies.PolicyV1alpha1().AuthorizationPolicies("team").Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	c, _ := r.start(t, lead)
-	eventually(t, "the youngest has none", func() bool {
-		state, _ := c.State(barriercontroller.Key{Key: engine.Key{Namespace: "team", Name: "p2"}})
-		return state.Phase == barriercontroller.OverBound && strings.Contains(state.Message, "bytes in all")
-	})
-	eventually(t, "the others have theirs", func() bool {
-		state, _ := c.State(barriercontroller.Key{Key: engine.Key{Namespace: "team", Name: "p1"}})
-		return state.Phase == barriercontroller.Written
-	})
-}
-
 // TestCoalescing checks that a policy that changes all the time is written once in a second, and its last text in the end.
 func TestCoalescing(t *testing.T) {
 	t.Parallel()
@@ -567,164 +512,4 @@ func TestCoalescing(t *testing.T) {
 	if most := int(time.Since(started)/time.Second) + 2; written > most {
 		t.Errorf("got %d writes in %s, want %d at most", written, time.Since(started), most)
 	}
-}
-
-// TestBarrierControllerWork checks the bound on the work of all barriers of a namespace. A barrier that is in force when the bound appears stays, with a
-// warning, and is restored.
-func TestBarrierControllerWork(t *testing.T) {
-	t.Parallel()
-	residuals, err := cel.NewCompiler()
-	if err != nil {
-		t.Fatal(err)
-	}
-	policies, err := partial.NewPolicyCompiler(residuals)
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiler, err := barrier.NewCompiler(barrier.Config{Policies: policies})
-	if err != nil {
-		t.Fatal(err)
-	}
-	const nested = `oldObject.metadata.finalizers.exists(a, !(a in oldObject.metadata.finalizers))`
-	r := newRig(t)
-	r.compile = compiler.Compile
-	createNamed := func(name string, created int64) {
-		p := &policyv1alpha1.AuthorizationPolicy{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name, CreationTimestamp: metav1.Time{Time: time.Unix(created, 0)}},
-			Spec: policyv1alpha1.AuthorizationPolicySpec{
-				Effect: policyv1alpha1.PolicyEffectDeny, Condition: nested,
-				Rules: []policyv1alpha1.PolicyRule{{Verbs: []string{"delete"}, APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}}},
-			},
-		}
-		if _, err := r.policies.PolicyV1alpha1().AuthorizationPolicies("team").Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	create := func(i int) { createNamed(fmt.Sprintf("p%d", i), int64(10000-i)) }
-	stateOfNamed := func(c *barriercontroller.Controller, name string) barriercontroller.State {
-		state, _ := c.State(barriercontroller.Key{Key: engine.Key{Namespace: "team", Name: name}})
-		return state
-	}
-	stateOf := func(c *barriercontroller.Controller, i int) barriercontroller.State {
-		return stateOfNamed(c, fmt.Sprintf("p%d", i))
-	}
-	vaps, name := r.kubeClient.AdmissionregistrationV1().ValidatingAdmissionPolicies(), barrier.Name(engine.Key{Namespace: "team", Name: "p0"})
-	var isRefusing atomic.Bool
-	var refused atomic.Int32
-	r.kube.before = func(_, _, of string, _ bool) error {
-		if of == name && isRefusing.Load() {
-			refused.Add(1)
-			return errors.New("not now")
-		}
-		return nil
-	}
-	// As before an update of Proviso that finds out what barriers cost: two barriers are in force.
-	r.compile = func(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec) (*barrier.Barrier, error) {
-		cheap := spec.DeepCopy()
-		cheap.Condition = `oldObject.metadata.name == "a"`
-		return compiler.Compile(key, cheap)
-	}
-	create(0)
-	create(1) // it is older, and comes first
-	c, stop := r.start(t, lead)
-	eventually(t, "both have a barrier", func() bool {
-		return stateOf(c, 0).Phase == barriercontroller.Written && stateOf(c, 1).Phase == barriercontroller.Written
-	})
-	stop()
-	r.compile = compiler.Compile
-	change := func() {
-		stored, err := vaps.Get(t.Context(), name, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		stored.Spec.Variables[0].Expression = "false"
-		if _, err := vaps.Update(t.Context(), stored, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	isRestored := func() bool {
-		stored, err := vaps.Get(t.Context(), name, metav1.GetOptions{})
-		return err == nil && strings.Contains(fmt.Sprint(stored.Spec), "finalizers") && stored.Spec.Variables[0].Expression != "false"
-	}
-	isRefusing.Store(true)
-	c, _ = r.start(t, lead)
-	eventually(t, "the older one has a barrier, too", func() bool { return stateOf(c, 1).Phase == barriercontroller.Written })
-	tried := refused.Load()
-	eventually(t, "the one in force is tried again, although the other one counts", func() bool { return refused.Load() > tried+1 })
-	isRefusing.Store(false)
-	eventually(t, "the one in force is brought into line", isRestored)
-	eventually(t, "the one in force stays, with a warning", func() bool {
-		state := stateOf(c, 0)
-		return state.Phase == barriercontroller.Written && strings.Contains(state.Warning, "could cost kube-apiserver up to")
-	})
-	if reason := c.OverWork(mustCompile(t, compiler, nested)); !strings.Contains(reason, "could cost kube-apiserver up to") {
-		t.Errorf("another policy: got %q, want it to be over the bound", reason)
-	}
-	create(2)
-	eventually(t, "the oldest one has none, because the others have theirs", func() bool { return stateOf(c, 2).Phase == barriercontroller.OverBound })
-	create(-1)
-	eventually(t, "the youngest one has none", func() bool {
-		state := stateOf(c, -1)
-		return state.Phase == barriercontroller.OverBound && strings.Contains(state.Message, "could cost kube-apiserver up to")
-	})
-	createNamed("a", 10000-1)
-	eventually(t, "one of the same second as one that has a barrier, whose name comes first, has none", func() bool { return stateOfNamed(c, "a").Phase == barriercontroller.OverBound })
-	change()
-	eventually(t, "what others change is undone", isRestored)
-}
-
-// TestWaitingPoliciesCount has a policy wait for its turn while the barrier of another one is written: its work counts for the next one.
-func TestWaitingPoliciesCount(t *testing.T) {
-	t.Parallel()
-	residuals, err := cel.NewCompiler()
-	if err != nil {
-		t.Fatal(err)
-	}
-	policies, err := partial.NewPolicyCompiler(residuals)
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiler, err := barrier.NewCompiler(barrier.Config{Policies: policies})
-	if err != nil {
-		t.Fatal(err)
-	}
-	const nested = `oldObject.metadata.finalizers.exists(a, !(a in oldObject.metadata.finalizers))`
-	r := newRig(t)
-	r.compile = compiler.Compile
-	arrived, release := make(chan struct{}), make(chan struct{})
-	var once sync.Once
-	r.kube.before = func(_, _, of string, _ bool) error {
-		if of == barrier.Name(engine.Key{Namespace: "other", Name: "p"}) {
-			once.Do(func() { close(arrived) })
-			<-release
-		}
-		return nil
-	}
-	create := func(namespace string) {
-		p := &policyv1alpha1.AuthorizationPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "p", UID: types.UID(namespace), Generation: 1}, Spec: policyv1alpha1.AuthorizationPolicySpec{
-			Effect: policyv1alpha1.PolicyEffectDeny, Condition: nested,
-			Rules: []policyv1alpha1.PolicyRule{{Verbs: []string{"delete"}, APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}}},
-		}}
-		if _, err := r.policies.PolicyV1alpha1().AuthorizationPolicies(namespace).Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	c, _ := r.start(t, lead)
-	t.Cleanup(func() { close(release) })
-	create("other")
-	<-arrived
-	create("team")
-	eventually(t, "the policy that waits counts", func() bool { return c.OverWork(mustCompile(t, compiler, nested)) != "" })
-}
-
-func mustCompile(t *testing.T, compiler *barrier.Compiler, condition string) *barrier.Barrier {
-	t.Helper()
-	compiled, err := compiler.Compile(engine.Key{Namespace: "team", Name: "new"}, &policyv1alpha1.AuthorizationPolicySpec{
-		Effect: policyv1alpha1.PolicyEffectDeny, Condition: condition,
-		Rules: []policyv1alpha1.PolicyRule{{Verbs: []string{"delete"}, APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"configmaps"}}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return compiled
 }

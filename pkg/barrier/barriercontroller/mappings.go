@@ -175,11 +175,8 @@ func (c *Controller) compileMapping(ctx context.Context, p *policy, before compi
 		if isSame && reflect.DeepEqual(before.barrier.Report, result.barrier.Report) && reflect.DeepEqual(before.barrier.Policy, result.barrier.Policy) {
 			result.barrier = before.barrier
 		}
-		if result.barrier.Policy != nil {
-			result.size = barrier.TextSize(result.barrier.Policy)
-		}
 	} else if isSame {
-		result.barrier, result.size = before.barrier, before.size
+		result.barrier = before.barrier
 	}
 	return c.keep(ctx, p.key, result, err)
 }

@@ -18,7 +18,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
@@ -33,6 +32,8 @@ const (
 	UIDAnnotation = "policy.proviso.dev/policy-uid"
 	// RevisionAnnotation has the resource version of the policy in the store of this server.
 	RevisionAnnotation = "policy.proviso.dev/store-revision"
+	// GenerationAnnotation has the generation of the policy or mapping for which the objects were last written.
+	GenerationAnnotation = "policy.proviso.dev/policy-generation"
 	// fieldManager is the manager of the fields of both objects.
 	fieldManager = "proviso-barriers"
 )
@@ -128,8 +129,8 @@ func (k *kind[T]) isInOrder(wanted T) (ok bool, deviation string) {
 	return true, ""
 }
 
-// deviation returns in a few words how a stored object differs from the wanted one. It is empty if it does not. The revision in the
-// annotation may be an earlier one.
+// deviation returns in a few words how a stored object differs from the wanted one. It is empty if it does not. The revision and the generation in the
+// annotations may be earlier ones.
 func (k *kind[T]) deviation(stored, wanted T) string {
 	switch {
 	//guard:barriers-objects-being-deleted
@@ -150,7 +151,7 @@ func (k *kind[T]) deviation(stored, wanted T) string {
 		}
 	}
 	for name, value := range wanted.GetAnnotations() {
-		if name != RevisionAnnotation && stored.GetAnnotations()[name] != value {
+		if name != RevisionAnnotation && name != GenerationAnnotation && stored.GetAnnotations()[name] != value {
 			return "lost an annotation"
 		}
 	}
@@ -324,13 +325,13 @@ func (k *kind[T]) delete(ctx context.Context, stored T) error {
 }
 
 // wantedObjects returns the objects of a barrier as they must be stored.
-func wantedObjects(compiled *barrier.Barrier, uid types.UID, revision string) (*admissionregistrationv1.ValidatingAdmissionPolicy, *admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
+func wantedObjects(compiled *barrier.Barrier, of *policy) (*admissionregistrationv1.ValidatingAdmissionPolicy, *admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
 	policy, binding := compiled.Policy.DeepCopy(), compiled.Binding.DeepCopy()
 	annotation, value := annotationOf(Key{Key: compiled.Key, IsMapping: compiled.IsOfMapping})
 	for _, meta := range []*metav1.ObjectMeta{&policy.ObjectMeta, &binding.ObjectMeta} {
 		meta.Labels = merged(meta.Labels, map[string]string{barrier.ManagedByLabel: barrier.ManagedBy})
 		meta.Annotations = merged(meta.Annotations, map[string]string{
-			annotation: value, UIDAnnotation: string(uid), RevisionAnnotation: revision,
+			annotation: value, UIDAnnotation: string(of.meta.UID), RevisionAnnotation: of.meta.ResourceVersion, GenerationAnnotation: strconv.FormatInt(of.meta.Generation, 10),
 		})
 		meta.Finalizers = []string{Finalizer}
 	}

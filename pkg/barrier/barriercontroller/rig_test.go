@@ -270,6 +270,7 @@ func (r *rig) change(t *testing.T, name string, change func(*policyv1alpha1.Clus
 			t.Fatal(err)
 		}
 		change(p)
+		p.Generation++
 		_, err = r.policies.PolicyV1alpha1().ClusterAuthorizationPolicies().Update(t.Context(), p, metav1.UpdateOptions{})
 		return err == nil
 	})

@@ -31,8 +31,6 @@ type compiled struct {
 	generation int64
 	// barrier is of the last specification that compiles. It is nil if there is none.
 	barrier *barrier.Barrier
-	// size is the number of bytes in its expressions.
-	size int
 	// failure says why spec does not compile.
 	failure error
 }
@@ -148,11 +146,8 @@ func (c *Controller) compile(ctx context.Context, p *policy) compiled {
 	switch {
 	case err == nil:
 		result.barrier = compiledBarrier
-		if compiledBarrier.Policy != nil {
-			result.size = barrier.TextSize(compiledBarrier.Policy)
-		}
 	case before.uid == p.meta.UID:
-		result.barrier, result.size = before.barrier, before.size
+		result.barrier = before.barrier
 	}
 	return c.keep(ctx, p.key, result, err)
 }
@@ -178,7 +173,7 @@ func (r compiled) inOrder() State {
 
 // syncWanted brings the barrier of a policy into line that is to have one.
 func (c *Controller) syncWanted(ctx context.Context, p *policy, r compiled) error {
-	policy, binding := wantedObjects(r.barrier, p.meta.UID, p.meta.ResourceVersion)
+	policy, binding := wantedObjects(r.barrier, p)
 	policyInOrder, _ := c.policies.isInOrder(policy)
 	bindingInOrder, _ := c.bindings.isInOrder(binding)
 	c.mu.Lock()
@@ -187,12 +182,15 @@ func (c *Controller) syncWanted(ctx context.Context, p *policy, r compiled) erro
 	if policyInOrder && bindingInOrder {
 		c.settle(p.key, r.barrier)
 		state := r.inOrder()
-		state.Warning = c.overWork(p, r.barrier, false)
+		state.Warning = c.warning(p, r.barrier)
 		c.setState(p.key, state)
 		if p.hasFinalizer() {
 			return nil
 		}
-	} else if reason := c.overAnyBound(p, r); reason != "" && !wasInOrder {
+	} else if reason := c.overAnyBound(p, r.barrier); reason != "" && !wasInOrder {
+		if c.isWritten(p) {
+			reason += "; the barrier of an earlier text of the policy stays"
+		}
 		c.tell(p, State{Phase: OverBound, Message: reason, Report: r.barrier.Report, of: r.barrier}, reasonOverBound)
 		return nil
 	}
@@ -222,6 +220,13 @@ func (c *Controller) settle(key Key, b *barrier.Barrier) {
 	defer c.mu.Unlock()
 	c.settled[key] = b
 	delete(c.missing, key)
+}
+
+// unsettle records that there is no barrier any more.
+func (c *Controller) unsettle(key Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.settled, key)
 }
 
 // isDue reports whether the leader has had long enough to write a barrier. It schedules another attempt if not.
@@ -259,7 +264,7 @@ func (c *Controller) tell(p *policy, state State, reason string) {
 // eventNotes explain events about a policy or a mapping. They have no text of it, because others may read events than may read policies.
 var eventNotes = map[string]string{
 	reasonRefused:   "The barrier of the %[1]s cannot be written: see the status of the %[1]s",
-	reasonOverBound: "The %[1]s has no barrier, because of the bounds for its namespace: see the status of the %[1]s",
+	reasonOverBound: "There is no room for the barrier of the %[1]s, because of the bounds for its namespace: see the status of the %[1]s",
 	reasonWritten:   "The barrier of the %[1]s is written",
 	reasonRemoved:   "The barrier of the %[1]s is removed",
 }
@@ -272,6 +277,7 @@ func (c *Controller) syncUnwanted(p *policy) error {
 		c.forget(p.key)
 	}
 	if !p.hasFinalizer() && !c.hasObjects(p.key) {
+		c.unsettle(p.key)
 		return nil
 	}
 	lead := c.leader()

@@ -54,7 +54,7 @@ func (c *Controller) write(ctx context.Context, p *policy, r compiled, wasInOrde
 			return c.failed(p, r, &holdError{err})
 		}
 	}
-	policy, binding := wantedObjects(r.barrier, current.meta.UID, current.meta.ResourceVersion)
+	policy, binding := wantedObjects(r.barrier, current)
 	writePolicy, deviation := c.policies.plan(storedPolicy, hasPolicy, policy)
 	writeBinding, ofBinding := c.bindings.plan(storedBinding, hasBinding, binding)
 	steps := []step{writePolicy, writeBinding}

@@ -73,6 +73,8 @@ spec:
 }
 
 const (
+	policiesOfBurn = "/apis/policy.proviso.dev/v1alpha1/namespaces/burn/authorizationpolicies"
+
 	configMaps = "/api/v1/namespaces/burn/configmaps" + dryRun
 	revisions  = "/apis/apps/v1/namespaces/burn/controllerrevisions" + dryRun
 )
@@ -145,23 +147,37 @@ func TestWorkOfBarriers(t *testing.T) {
 		out, err := r.Kubectl(t.Context(), "", "get", "authorizationpolicies", "-n", "burn", "-o", `jsonpath={range .items[*]}{.status.conditions[?(@.type=="Effective")].status}{"\n"}{end}`)
 		return err == nil && strings.Count(out, "True") == written
 	})
+	r.moveBurning(t)
 	r.measureBurn(t, "with them")
 	r.flood(t, "with them", finalizers())
+}
+
+// moveBurning writes a policy about resources for which there is time, and then moves it to those for which there is none.
+func (r *rig) moveBurning(t *testing.T) {
+	t.Helper()
+	elsewhere := strings.NewReplacer("[configmaps]", "[secrets]", "[controllerrevisions]", "[daemonsets]").Replace(burning("moved", `object.data.exists(a, a == "x")`))
+	if code, answer := r.sender.Send(t, nil, http.MethodPost, policiesOfBurn, "application/yaml", elsewhere); code != http.StatusCreated {
+		t.Fatalf("a policy about other resources: got %d %s", code, answer)
+	}
+	const there = `{"spec": {"rules": [{"verbs": ["create"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]}}`
+	code, answer := r.sender.Send(t, nil, http.MethodPatch, policiesOfBurn+"/moved", "application/merge-patch+json", there)
+	if code < http.StatusBadRequest || !strings.Contains(answer, "could cost kube-apiserver up to") {
+		t.Errorf("the policy is moved: got %d %s, want an error that says what its barrier costs", code, answer)
+	}
 }
 
 // writeBurning writes policies with a condition, and returns how many were accepted.
 func (r *rig) writeBurning(t *testing.T, name, condition string) (written int) {
 	t.Helper()
-	const path = "/apis/policy.proviso.dev/v1alpha1/namespaces/burn/authorizationpolicies"
 	for i := range tried {
 		policyName := fmt.Sprintf("%s-%d", name, i)
-		code, answer := r.sender.Send(t, nil, http.MethodPost, path, "application/yaml", burning(policyName, condition))
+		code, answer := r.sender.Send(t, nil, http.MethodPost, policiesOfBurn, "application/yaml", burning(policyName, condition))
 		switch {
 		case code == http.StatusCreated:
 			written++
-			// A policy counts for the next one as soon as it is compiled, which its status tells.
-			poll.Holds(t, "the policy is compiled", func() bool {
-				_, policy := r.sender.Send(t, nil, http.MethodGet, path+"/"+policyName, "", "")
+			// The check of the next one must see it: one that is stored too early would have no barrier.
+			poll.Holds(t, "the policy has a status", func() bool {
+				_, policy := r.sender.Send(t, nil, http.MethodGet, policiesOfBurn+"/"+policyName, "", "")
 				return strings.Contains(policy, `"type":"Effective"`)
 			})
 		case !strings.Contains(answer, "could cost kube-apiserver up to"):

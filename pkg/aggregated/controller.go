@@ -123,17 +123,14 @@ func (c *Controller) writeStatus(ctx context.Context, name string) error {
 	if isObserved && (c.config.Enforcement.services == nil || !c.config.Enforcement.services.IsKnown()) {
 		return nil // Recheck follows
 	}
-	if !isObserved {
-		c.pace.Forget(name)
-	}
-	if wait := c.pace.Wait(name); isObserved && wait > 0 {
+	if wait := c.pace.Wait(name, s.Generation); isObserved && wait > 0 {
 		c.EnqueueAfter(name, wait)
 		return nil
 	}
 	_, err = c.config.Client.PolicyV1alpha1().EnforcementConfigurations().UpdateStatus(ctx,
 		&policyv1alpha1.EnforcementConfiguration{ObjectMeta: *s.ObjectMeta.DeepCopy(), Spec: *s.Spec.DeepCopy(), Status: *status}, metav1.UpdateOptions{})
 	if err == nil && isObserved {
-		c.pace.Wrote(name)
+		c.pace.Wrote(name, s.Generation)
 	}
 	return err
 }

@@ -23,13 +23,19 @@ const StatusBurst = 6
 // replicas that do not agree would write it in turns, as fast as the store allows. The zero value allows one write in each PaceInterval. Its
 // methods may be called concurrently.
 type Pace[K comparable] struct {
-	// Burst is how many writes of an object pass at once after a time without any, or after Forget. If zero, one does.
+	// Burst is how many writes of one generation of an object pass at once after a time without any. If zero, one does.
 	Burst int
 	// Now returns the time. If nil, it is time.Now.
 	Now func() time.Time
 
 	mu      sync.Mutex
-	written map[K]*rate.Limiter
+	written map[K]paced
+}
+
+// paced is what was written of a generation of an object.
+type paced struct {
+	generation int64
+	limiter    *rate.Limiter
 }
 
 func (p *Pace[K]) now() time.Time {
@@ -39,31 +45,33 @@ func (p *Pace[K]) now() time.Time {
 	return p.Now()
 }
 
-// Wait returns how long to wait before the status of an object is written. It may be negative.
-func (p *Pace[K]) Wait(key K) time.Duration {
+// Wait returns how long to wait before the status of a generation of an object is written. It may be negative.
+func (p *Pace[K]) Wait(key K, generation int64) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	limiter := p.written[key]
-	if limiter == nil {
+	last, ok := p.written[key]
+	if !ok || last.generation != generation {
 		return 0
 	}
-	return time.Duration((1 - limiter.TokensAt(p.now())) * float64(PaceInterval))
+	return time.Duration((1 - last.limiter.TokensAt(p.now())) * float64(PaceInterval))
 }
 
 // Wrote records that a status has been written.
-func (p *Pace[K]) Wrote(key K) {
+func (p *Pace[K]) Wrote(key K, generation int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.written == nil {
-		p.written = map[K]*rate.Limiter{}
+		p.written = map[K]paced{}
 	}
-	if p.written[key] == nil {
-		p.written[key] = rate.NewLimiter(rate.Every(PaceInterval), max(p.Burst, 1))
+	last, ok := p.written[key]
+	if !ok || last.generation != generation {
+		last = paced{generation, rate.NewLimiter(rate.Every(PaceInterval), max(p.Burst, 1))}
+		p.written[key] = last
 	}
-	p.written[key].ReserveN(p.now(), 1)
+	last.limiter.ReserveN(p.now(), 1)
 }
 
-// Forget forgets what was written of an object: it has been deleted, or has a new specification.
+// Forget forgets an object that has been deleted.
 func (p *Pace[K]) Forget(key K) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -27,11 +27,11 @@ func TestPace(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			now := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
-			begun := now
+			begun, generation := now, int64(1)
 			p := &controller.Pace[string]{Burst: tc.burst, Now: func() time.Time { return now }}
 			write := func() (written int) {
-				for p.Wait("a") <= 0 {
-					p.Wrote("a")
+				for p.Wait("a", generation) <= 0 {
+					p.Wrote("a", generation)
 					written++
 				}
 				return written
@@ -39,12 +39,12 @@ func TestPace(t *testing.T) {
 			if got := write(); got != tc.wantAtOnce {
 				t.Errorf("%d writes at once, want %d", got, tc.wantAtOnce)
 			}
-			if got := p.Wait("b"); got > 0 {
+			if got := p.Wait("b", generation); got > 0 {
 				t.Errorf("another object waits for %s", got)
 			}
 			written := tc.wantAtOnce
 			for range 1000 {
-				now = now.Add(p.Wait("a"))
+				now = now.Add(p.Wait("a", generation))
 				if now.Sub(begun) >= time.Hour {
 					break
 				}
@@ -52,6 +52,10 @@ func TestPace(t *testing.T) {
 			}
 			if written != tc.wantInAnHour {
 				t.Errorf("%d writes in an hour, want %d", written, tc.wantInAnHour)
+			}
+			generation++
+			if got := write(); got != tc.wantAtOnce {
+				t.Errorf("%d writes of another generation, want %d", got, tc.wantAtOnce)
 			}
 			p.Forget("a")
 			if got := write(); got != tc.wantAtOnce {

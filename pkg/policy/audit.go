@@ -30,12 +30,15 @@ func (c *Controller) Run(ctx context.Context) {
 	c.Controller.Run(ctx)
 }
 
+// anyGeneration is for counts, whose pace does not begin again with each generation.
+const anyGeneration = 0
+
 // reportAudits schedules writing the status of the policies that have counts.
 func (c *Controller) reportAudits() {
 	c.mu.Lock()
 	var keys []engine.Key
 	for key, r := range c.results {
-		if r.counts != nil && r.counts.HasAny() && c.auditPace.Wait(key) <= 0 {
+		if r.counts != nil && r.counts.HasAny() && c.auditPace.Wait(key, anyGeneration) <= 0 {
 			keys = append(keys, key)
 		}
 	}
@@ -65,7 +68,7 @@ func auditOf(p *content) *policyv1alpha1.PolicyAuditStatus {
 // is lost.
 func (c *Controller) addCounts(key engine.Key, r result, status *policyv1alpha1.AuthorizationPolicyStatus) engine.AuditDelta {
 	//guard:policy-pace-counts
-	if r.counts == nil || status.Audit == nil || c.auditPace.Wait(key) > 0 {
+	if r.counts == nil || status.Audit == nil || c.auditPace.Wait(key, anyGeneration) > 0 {
 		return engine.AuditDelta{}
 	}
 	counted := r.counts.Take()

@@ -124,7 +124,7 @@ func TestAuditStatus(t *testing.T) {
 	}
 	now = now.Add(time.Minute)
 	expect("audited again", s.write(t), 4, 1)
-	if key, later := s.get(pKey), s.auditPace.Wait(pKey); key == nil || later <= 0 {
+	if key, later := s.get(pKey), s.auditPace.Wait(pKey, anyGeneration); key == nil || later <= 0 {
 		t.Errorf("the pace is %s", later)
 	}
 }

@@ -14,21 +14,13 @@ import (
 	policyapi "github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/barrier"
-	"github.com/proviso-authz/proviso/pkg/cel"
-	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/policy"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 func newBarrierCompiler(t *testing.T) *barrier.Compiler {
 	t.Helper()
-	residuals, err := cel.NewCompiler()
-	if err != nil {
-		t.Fatal(err)
-	}
-	policies, err := partial.NewPolicyCompiler(residuals)
-	if err != nil {
-		t.Fatal(err)
-	}
+	policies := compilers.Policies(t)
 	barriers, err := barrier.NewCompiler(barrier.Config{Policies: policies})
 	if err != nil {
 		t.Fatal(err)

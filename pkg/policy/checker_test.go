@@ -15,10 +15,9 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	api "github.com/proviso-authz/proviso/apis/policy"
-	"github.com/proviso-authz/proviso/pkg/cel"
-	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/policy"
 	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // newChecker returns a checker for a server that enforces conditions on everything that it serves.
@@ -31,14 +30,7 @@ func newChecker(t *testing.T) *policy.Checker {
 
 func newCheckerOf(t *testing.T, server enforcementstatus.Server) *policy.Checker {
 	t.Helper()
-	conditions, err := cel.NewCompiler()
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiler, err := partial.NewPolicyCompiler(conditions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	compiler := compilers.Policies(t)
 	return policy.NewChecker(compiler, server, nil)
 }
 

@@ -28,9 +28,8 @@ import (
 	"github.com/proviso-authz/proviso/generated/clientset/versioned/fake"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
-	"github.com/proviso-authz/proviso/pkg/cel"
-	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/policy"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // rig is a controller whose policies are in a client that stores whatever it is given, as
@@ -54,14 +53,7 @@ func startRig(t *testing.T, client *fake.Clientset, bound time.Duration) *rig {
 // startRigWith starts a rig whose configuration lacks what every rig has.
 func startRigWith(t *testing.T, client *fake.Clientset, config policy.Config) *rig {
 	t.Helper()
-	conditions, err := cel.NewCompiler()
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiler, err := partial.NewPolicyCompiler(conditions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	compiler := compilers.Policies(t)
 	r := &rig{client: client, source: &engine.Source{}}
 	config.Client, config.Compiler, config.Source = client, compiler, r.source
 	config.Revision = func(context.Context, string) (uint64, error) { return math.MaxUint64, nil }

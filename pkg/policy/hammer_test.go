@@ -23,8 +23,8 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
-	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 const (
@@ -58,14 +58,7 @@ type hammer struct {
 
 // TestHammer is short by default. HAMMER_POLICIES=10000 HAMMER_DURATION=5m make it long.
 func TestHammer(t *testing.T) { // not parallel: it measures the heap
-	conditions, err := cel.NewCompiler()
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiler, err := partial.NewPolicyCompiler(conditions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	compiler := compilers.Policies(t)
 	h := &hammer{compiler: compiler, source: &engine.Source{}, builder: engine.NewBuilder(), pairs: setting(t, "HAMMER_POLICIES", hammerPolicies, strconv.Atoi) / 2}
 	duration := setting(t, "HAMMER_DURATION", 0, time.ParseDuration)
 

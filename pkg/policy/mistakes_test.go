@@ -22,11 +22,10 @@ import (
 
 	api "github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
-	"github.com/proviso-authz/proviso/pkg/cel"
-	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/policy"
 	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
 	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 func podRule(verbs string) api.PolicyRule {
@@ -277,14 +276,7 @@ func TestWritesDoNotWaitForSchemas(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			conditions, err := cel.NewCompiler()
-			if err != nil {
-				t.Fatal(err)
-			}
-			compiler, err := partial.NewPolicyCompiler(conditions)
-			if err != nil {
-				t.Fatal(err)
-			}
+			compiler := compilers.Policies(t)
 			synctest.Test(t, func(t *testing.T) {
 				types, err := typechecking.New(tc.resolve, tc.resolve)
 				if err != nil {

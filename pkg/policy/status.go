@@ -81,11 +81,8 @@ func (c *Controller) writeStatus(ctx context.Context, key engine.Key) error {
 	if status.TypeChecking != nil {
 		c.EnqueueAfter(key, recheckMistakes)
 	}
-	if p.status.ObservedGeneration != p.meta.Generation {
-		c.pace.Forget(key)
-	}
 	isPlaced := !apiequality.Semantic.DeepEqual(status, p.status) && differsByPlaces(p, status)
-	switch wait := c.pace.Wait(key); {
+	switch wait := c.pace.Wait(key, p.meta.Generation); {
 	//guard:status-before-anything-known
 	case isPlaced && !c.config.Server.AreKnown():
 		status, isPlaced = p.status.DeepCopy(), false // Recheck follows
@@ -104,10 +101,10 @@ func (c *Controller) writeStatus(ctx context.Context, key engine.Key) error {
 		return err
 	}
 	if !counted.IsZero() {
-		c.auditPace.Wrote(key)
+		c.auditPace.Wrote(key, anyGeneration)
 	}
 	if isPlaced {
-		c.pace.Wrote(key)
+		c.pace.Wrote(key, p.meta.Generation)
 	}
 	return incomplete
 }

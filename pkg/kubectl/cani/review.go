@@ -99,7 +99,7 @@ const (
 	warningDenied      = "kube-apiserver itself allows this request, and Proviso does not. Reads have no barrier: without the front door they are not refused"
 )
 
-// exampleName is the name of an object about which no role and no policy is.
+// exampleName is the name of an object that no rule names. Conditions on the name see it.
 const exampleName = "kubectl-proviso-can-i-any-name"
 
 // answer asks kube-apiserver and Proviso.

@@ -8,6 +8,7 @@ package cani
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -22,7 +23,10 @@ type subject struct{ user.DefaultInfo }
 
 // subjectOf returns the user that a server would impersonate, with the groups that the server adds.
 func subjectOf(as *rest.ImpersonationConfig) *subject {
-	s := &subject{user.DefaultInfo{Name: as.UserName, UID: as.UID, Groups: slices.Clone(as.Groups), Extra: as.Extra}}
+	s := &subject{user.DefaultInfo{Name: as.UserName, UID: as.UID, Groups: slices.Clone(as.Groups), Extra: map[string][]string{}}}
+	for key, values := range as.Extra {
+		s.Extra[strings.ToLower(key)] = values // as the names of the headers are
+	}
 	if namespace, _, err := serviceaccount.SplitUsername(s.Name); err == nil && len(s.Groups) == 0 {
 		s.Groups = serviceaccount.MakeGroupNames(namespace)
 	}

@@ -115,6 +115,12 @@ func (q *Question) WarnAboutResource(server discovery.ServerResourcesInterface, 
 	}
 }
 
+// IsClusterScoped reports whether requests for the resource have no namespace, if the server tells. Those for a Namespace have its name.
+func (q *Question) IsClusterScoped(server discovery.ServerResourcesInterface) bool {
+	namespaced, known := q.isNamespaced(server)
+	return known && !namespaced && q.Resource.GroupResource() != (schema.GroupResource{Resource: "namespaces"})
+}
+
 // isNamespaced reports whether the resource is in namespaces. known is false if the server does not tell.
 func (q *Question) isNamespaced(server discovery.ServerResourcesInterface) (namespaced, known bool) {
 	if q.Resource.Resource == "*" {

@@ -46,6 +46,8 @@ type options struct {
 	filenames []string
 	recursive bool
 	output    string
+	// isClusterScoped says that requests for the resource have no namespace.
+	isClusterScoped bool
 }
 
 // NewCommand returns the command. The flags are those for clients, which the caller has added to a command above it.
@@ -170,6 +172,7 @@ func (o *options) read(ctx context.Context, target string, compiler *partial.Com
 	if err != nil {
 		return nil, err
 	}
+	in.isClusterScoped = o.isClusterScoped
 	in.namespaces, err = namespacesOf(ctx, namespaces, o.Namespace)
 	return in, err
 }
@@ -198,6 +201,9 @@ func (o *options) ask(target string) (err error) {
 		return err
 	}
 	o.WarnAboutResource(server, o.warn)
+	if o.isClusterScoped = o.IsClusterScoped(server); o.isClusterScoped {
+		o.Namespace = "" // the request has none
+	}
 	return nil
 }
 

@@ -34,10 +34,6 @@ func narrowingOf(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec, r
 		return n
 	}
 	if record.Namespace == "" {
-		// A restriction of one namespace does not apply to a request in all of them.
-		if spec.Effect != policyv1alpha1.PolicyEffectAllow && slices.Contains(selecting, record.Verb) {
-			return n
-		}
 		record.Namespace, n.namespace = key.Namespace, key.Namespace
 	}
 	if matches(record) {
@@ -56,6 +52,34 @@ func narrowingOf(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec, r
 		return narrowing{}
 	}
 	return n
+}
+
+// covers reports whether a narrowing has all requests that another one has, and meets whether they have some in common.
+func (n narrowing) covers(other narrowing) bool {
+	isNamed := len(n.names) == 0 || len(other.names) > 0 && !slices.ContainsFunc(other.names, func(name string) bool { return !slices.Contains(n.names, name) })
+	return isNamed && (n.namespace == "" || n.namespace == other.namespace)
+}
+
+func (n narrowing) meets(other narrowing) bool {
+	isNamed := len(n.names) == 0 || len(other.names) == 0 || slices.ContainsFunc(other.names, func(name string) bool { return slices.Contains(n.names, name) })
+	return isNamed && (n.namespace == "" || other.namespace == "" || n.namespace == other.namespace)
+}
+
+// restricts returns how often a restriction without a condition applies to what a requester is granted. A request in all namespaces that has no selector is
+// not one in a namespace, or about a name.
+func (n narrowing) restricts(grants []narrowing, isOfAll bool) result {
+	meetsOne, coversAll := false, true
+	for _, grant := range grants {
+		meets := n.meets(grant) && (!isOfAll || !grant.isEmpty())
+		meetsOne, coversAll = meetsOne || meets, coversAll && meets && n.covers(grant)
+	}
+	switch {
+	case !meetsOne:
+		return none
+	case coversAll:
+		return always
+	}
+	return onCondition
 }
 
 // needs returns what a request must have, together with a condition, which may be "".

@@ -16,22 +16,14 @@ import (
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
-	"github.com/proviso-authz/proviso/pkg/cel"
-	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/kubectl/rbac"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // TestNarrower has what bob needs for requests that a question names in part: without a name, without a namespace, and without selectors.
 func TestNarrower(t *testing.T) {
 	t.Parallel()
-	conditions, err := cel.NewCompiler()
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiler, err := partial.NewPolicyCompiler(conditions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	compiler := compilers.Policies(t)
 	bob := []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "bob"}}
 	const (
 		owner   = `request.labelSelector.requirements.exists(r, r.key == "owner" && r.operator == "In" && r.values == ["bob"])`
@@ -47,9 +39,10 @@ func TestNarrower(t *testing.T) {
 	for _, tc := range []struct {
 		name, verb, namespace, object string
 		// role are the names in a role of bob, and roleIn its namespace, for a RoleBinding.
-		role     []string
-		roleIn   string
-		policies []policy
+		role            []string
+		roleIn          string
+		policies        []policy
+		isClusterScoped bool
 		// want is the answer and what the parts need.
 		want string
 	}{
@@ -84,6 +77,12 @@ func TestNarrower(t *testing.T) {
 		{name: "a namespace and a name", verb: "get", role: []string{"db"}, roleIn: "n", want: "yes-if: Allow -n n and the name is db"},
 		{name: "a namespace that is denied", verb: "get", object: "db", role: []string{}, policies: []policy{{deny, "n", "", nil}}, want: "yes-if: Deny -n n; Allow always"},
 		{name: "a namespace that is denied, and a list of all", verb: "list", role: []string{}, policies: []policy{{deny, "n", "", nil}}, want: "yes: Allow always"},
+		{name: "a namespace that is denied, and a permission there", verb: "list", role: []string{}, roleIn: "n", policies: []policy{{deny, "n", "", nil}}, want: "no: Deny -n n; Allow -n n"},
+		{name: "a namespace that is denied on a condition, and a permission there", verb: "list", role: []string{}, roleIn: "n", policies: []policy{{deny, "n", owner, nil}}, want: `yes-if: Deny request.namespace == "n" && (` + owner + "); Allow -n n"},
+		{name: "another namespace that is denied, and a permission there", verb: "list", role: []string{}, roleIn: "n", policies: []policy{{deny, "m", "", nil}}, want: "yes-if: Allow -n n"},
+		{name: "a name that is denied, and a permission for it", verb: "list", role: []string{"db"}, policies: []policy{{deny, "", "", []string{"db"}}}, want: "no: Deny --field-selector metadata.name=db; Allow --field-selector metadata.name=db"},
+		{name: "one of two names that is denied", verb: "list", role: []string{"db", "web"}, policies: []policy{{deny, "", "", []string{"db"}}}, want: "yes-if: Deny --field-selector metadata.name=db; Allow --field-selector metadata.name=db or --field-selector metadata.name=web"},
+		{name: "a resource without namespaces", verb: "list", isClusterScoped: true, role: []string{}, roleIn: "n", policies: []policy{{allow, "n", "", nil}}, want: ""},
 		{name: "a condition on the namespace", verb: "get", object: "db", policies: []policy{{allow, "", `request.namespace == "n"`, nil}}, want: `yes-if: Allow request.namespace == "n"`},
 		{name: "a namespace that is known", verb: "get", namespace: "n", object: "db", policies: []policy{{allow, "n", `namespaceObject.metadata.labels["tier"] == "dev"`, nil}}, want: "yes: Allow always"},
 		{name: "a namespace that is known, and another one is needed", verb: "get", namespace: "n", object: "db", policies: []policy{{allow, "n", `namespaceObject.metadata.labels["tier"] == "prod"`, nil}}, want: ""},
@@ -103,7 +102,7 @@ func TestNarrower(t *testing.T) {
 					objects.RoleBindings = []rbacv1.RoleBinding{{ObjectMeta: metav1.ObjectMeta{Name: "b", Namespace: tc.roleIn}, RoleRef: ref, Subjects: bob}}
 				}
 			}
-			in := &input{permissions: objects.Permissions(), policies: map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec{}, namespaces: func(name string) (map[string]any, bool) {
+			in := &input{isClusterScoped: tc.isClusterScoped, permissions: objects.Permissions(), policies: map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec{}, namespaces: func(name string) (map[string]any, bool) {
 				return map[string]any{"metadata": map[string]any{"labels": map[string]any{"tier": "dev"}}}, name == "n"
 			}}
 			for i, p := range tc.policies {

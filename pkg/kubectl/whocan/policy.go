@@ -147,6 +147,9 @@ func (p *policy) needsMore(r requester) bool {
 	return !r.hasName() && p.expression.ReadsRequestField("userInfo")
 }
 
+// isUnconditional reports whether the policy applies to each request that its rules match.
+func (p *policy) isUnconditional() bool { return p.expression == nil && p.failure == nil }
+
 // needs is what a policy needs of a request to apply: a condition, and how to meet it in words, if it is known.
 type needs struct{ condition, words string }
 

@@ -127,6 +127,8 @@ type input struct {
 	gaps []string
 	// namespaces has the namespace of the question. It is nil if the namespace is not known: then conditions that read it are shown.
 	namespaces engine.Namespaces
+	// isClusterScoped says that the question is about a resource without namespaces: then roles and policies of a namespace say nothing about it.
+	isClusterScoped bool
 	// compiled has the policies that were compiled for an earlier question.
 	compiled map[engine.Key]*policy
 }
@@ -154,6 +156,9 @@ func reportOf(ctx context.Context, in *input, record authorizer.AttributesRecord
 	ctx = engine.WithNamespaces(ctx, in.namespaces)
 	lists := [][]rbacv1.Subject{{{Kind: rbacv1.GroupKind, Name: user.SystemPrivilegedGroup}}}
 	for _, p := range in.permissions {
+		if in.isClusterScoped && p.Namespace != "" {
+			continue
+		}
 		//guard:who-can-roles-missing
 		if p.Unknown && (p.Namespace == "" || p.Namespace == record.Namespace || record.ResourceRequest && record.Namespace == "") {
 			r.Gaps = append(r.Gaps, fmt.Sprintf("%v: the %s %q, or its rules, are missing: they could not be read, or are in no file", p, p.Role.Kind, p.Role.Name))
@@ -173,7 +178,7 @@ func reportOf(ctx context.Context, in *input, record authorizer.AttributesRecord
 	}
 	for _, key := range sortedKeys(in.policies) {
 		spec := in.policies[key]
-		if spec.Enforcement == policyv1alpha1.PolicyEnforcementAudit {
+		if spec.Enforcement == policyv1alpha1.PolicyEnforcementAudit || in.isClusterScoped && key.Namespace != "" {
 			continue
 		}
 		if p := in.policy(key, compiler).match(record, compiler); p != nil {
@@ -233,10 +238,10 @@ func (r *report) answer(ctx context.Context, q requester) *subjectAnswer {
 		return a
 	}
 	var seen tally
-	denials := r.partsOf(ctx, q, policyv1alpha1.PolicyEffectDeny, &seen)
-	permissions := r.permissionsOf(q, &seen)
-	held := r.partsOf(ctx, q, policyv1alpha1.PolicyEffectNoOpinion, &seen)
-	allowed := r.partsOf(ctx, q, policyv1alpha1.PolicyEffectAllow, &seen)
+	permissions, byRBAC := r.permissionsOf(q, &seen)
+	allowed, byPolicies := r.partsOf(ctx, q, policyv1alpha1.PolicyEffectAllow, nil, &seen)
+	held, _ := r.partsOf(ctx, q, policyv1alpha1.PolicyEffectNoOpinion, byPolicies, &seen)
+	denials, _ := r.partsOf(ctx, q, policyv1alpha1.PolicyEffectDeny, slices.Concat(byRBAC, byPolicies), &seen)
 	if len(permissions)+len(allowed) == 0 {
 		return nil
 	}
@@ -288,18 +293,26 @@ func (t *tally) isAllowed() bool {
 	return t.always[allow] && !t.always[noOpinion] && !t.onCondition[deny] && !t.onCondition[noOpinion]
 }
 
-// partsOf returns the policies with an effect that apply to a requester.
-func (r *report) partsOf(ctx context.Context, q requester, effect policyv1alpha1.PolicyEffect, seen *tally) (parts []part) {
+// partsOf returns the policies with an effect that apply to a requester, and the requests that each is about. Restrictions apply to grants.
+func (r *report) partsOf(ctx context.Context, q requester, effect policyv1alpha1.PolicyEffect, grants []narrowing, seen *tally) (parts []part, about []narrowing) {
 	for _, p := range r.policies {
 		if p.spec.Effect != effect {
 			continue
 		}
-		if of, needs := p.of(ctx, q); of != none {
+		of, needs := p.of(ctx, q)
+		//guard:who-can-restrictions-narrower
+		if of != none && effect != policyv1alpha1.PolicyEffectAllow && !p.only.isEmpty() {
+			restricts := p.only.restricts(grants, r.Request.Namespace == "" && slices.Contains(selecting, r.Request.Verb))
+			if restricts == none || p.isUnconditional() {
+				of = restricts
+			}
+		}
+		if of != none {
 			seen.add(effect, of)
-			parts = append(parts, p.part(needs))
+			parts, about = append(parts, p.part(needs)), append(about, p.only)
 		}
 	}
-	return parts
+	return parts, about
 }
 
 func (p *policy) part(of needs) part {
@@ -310,8 +323,8 @@ func (p *policy) part(of needs) part {
 	return made
 }
 
-// permissionsOf returns the bindings that allow the request of a requester, or narrower ones.
-func (r *report) permissionsOf(q requester, seen *tally) (parts []part) {
+// permissionsOf returns the bindings that allow the request of a requester, or narrower ones, and those.
+func (r *report) permissionsOf(q requester, seen *tally) (parts []part, about []narrowing) {
 	for _, p := range r.permissions {
 		if len(p.Spec.Subjects) == 0 || !engine.SubjectsOf(p.Spec).Have(q.user) {
 			continue
@@ -323,9 +336,9 @@ func (r *report) permissionsOf(q requester, seen *tally) (parts []part) {
 			of := p.only.needs("", r.Request.Verb)
 			made.Condition, made.Words, seen.permittedNarrower = of.condition, of.words, true
 		}
-		parts = append(parts, made)
+		parts, about = append(parts, made), append(about, p.only)
 	}
-	return parts
+	return parts, about
 }
 
 func sourceOfPermission(p *rbac.Permission) source {

@@ -19,26 +19,19 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
-	"github.com/proviso-authz/proviso/pkg/cel"
-	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
 	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // policiesOf returns policies about alice's creates of claims, by their effects.
 func policiesOf(t *testing.T, effects ...policyv1alpha1.PolicyEffect) *engine.Source {
 	t.Helper()
-	conditions, err := cel.NewCompiler()
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiler, err := partial.NewPolicyCompiler(conditions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	compiler := compilers.Policies(t)
 	compiled := map[engine.Key]*engine.Policy{}
 	for _, effect := range effects {
 		key := engine.Key{Name: strings.ToLower(string(effect))}
+		var err error
 		compiled[key], err = engine.New(key, &policyv1alpha1.AuthorizationPolicySpec{
 			Effect: effect, Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: "alice"}},
 			Rules: []policyv1alpha1.PolicyRule{{Verbs: []string{"create"}, APIGroups: []string{""}, Resources: []string{"persistentvolumeclaims"}}},

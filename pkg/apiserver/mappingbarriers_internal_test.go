@@ -15,9 +15,8 @@ import (
 	policyapi "github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/pkg/barrier"
 	"github.com/proviso-authz/proviso/pkg/barrier/barriercontroller"
-	"github.com/proviso-authz/proviso/pkg/cel"
-	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/policy"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // TestApiserverMappingEffect has the condition Effective of a mapping for each state of its barrier.
@@ -58,14 +57,7 @@ func TestApiserverMappingEffect(t *testing.T) {
 // TestMappingWarnings has the warnings about a mapping in a dry run, and otherwise.
 func TestMappingWarnings(t *testing.T) {
 	t.Parallel()
-	residuals, err := cel.NewCompiler()
-	if err != nil {
-		t.Fatal(err)
-	}
-	policies, err := partial.NewPolicyCompiler(residuals)
-	if err != nil {
-		t.Fatal(err)
-	}
+	policies := compilers.Policies(t)
 	compiler, err := barrier.NewCompiler(barrier.Config{Policies: policies})
 	if err != nil {
 		t.Fatal(err)

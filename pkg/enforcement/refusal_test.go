@@ -22,9 +22,8 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
-	"github.com/proviso-authz/proviso/pkg/cel"
-	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/enforcement"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // getter is the name of a policy about reading. All others are about every verb.
@@ -33,14 +32,7 @@ const getter = "get"
 // policiesOf is the chain of a server with policies about all machines.
 func policiesOf(tb testing.TB, policies map[engine.Key]policyv1alpha1.AuthorizationPolicySpec) *authorization.Chain {
 	tb.Helper()
-	conditions, err := cel.NewCompiler()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	compiler, err := partial.NewPolicyCompiler(conditions)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	compiler := compilers.Policies(tb)
 	compiled := map[engine.Key]*engine.Policy{}
 	for key, spec := range policies {
 		verbs := []string{"*"}
@@ -51,6 +43,7 @@ func policiesOf(tb testing.TB, policies map[engine.Key]policyv1alpha1.Authorizat
 		if spec.Effect == policyv1alpha1.PolicyEffectAllow {
 			spec.Subjects = []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "alice"}}
 		}
+		var err error
 		if compiled[key], err = engine.New(key, &spec, compiler); err != nil {
 			tb.Fatal(err)
 		}

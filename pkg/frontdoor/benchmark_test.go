@@ -16,21 +16,14 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel"
-	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // BenchmarkOneAuthorsPolicies measures a request that sixteen policies of one namespace match, of which
 // each costs almost as much as one evaluation may. It reports what an evaluation of all of them would cost.
 func BenchmarkOneAuthorsPolicies(b *testing.B) {
-	conditions, err := cel.NewCompiler()
-	if err != nil {
-		b.Fatal(err)
-	}
-	compiler, err := partial.NewPolicyCompiler(conditions)
-	if err != nil {
-		b.Fatal(err)
-	}
+	compiler := compilers.Policies(b)
 	// Loops in loops: in each step a look at the request and a comparison.
 	numbers := "[" + strings.TrimSuffix(strings.Repeat("1, ", 50), ", ") + "]"
 	condition := fmt.Sprintf(`!%[1]s.exists(a, %[1]s.exists(b, %[1]s.exists(c, request.verb == "a" + string(a + b + c))))`, numbers)

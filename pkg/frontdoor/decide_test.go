@@ -20,10 +20,9 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
-	"github.com/proviso-authz/proviso/pkg/cel"
-	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // policy is a policy of the tests: for alice, on everything, unless it says otherwise.
@@ -45,14 +44,7 @@ const (
 
 func compile(tb testing.TB, policies map[string]policy) map[engine.Key]*engine.Policy {
 	tb.Helper()
-	conditions, err := cel.NewCompiler()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	compiler, err := partial.NewPolicyCompiler(conditions)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	compiler := compilers.Policies(tb)
 	result := map[engine.Key]*engine.Policy{}
 	for name, p := range policies {
 		if len(p.rule.Verbs) == 0 {
@@ -66,6 +58,7 @@ func compile(tb testing.TB, policies map[string]policy) map[engine.Key]*engine.P
 		if namespace, in, ok := strings.Cut(name, "/"); ok {
 			key = engine.Key{Namespace: namespace, Name: in}
 		}
+		var err error
 		if result[key], err = engine.New(key, &policyv1alpha1.AuthorizationPolicySpec{
 			Effect: p.effect, Condition: p.condition, Rules: []policyv1alpha1.PolicyRule{p.rule},
 			Subjects: []rbacv1.Subject{subject}, Enforcement: p.enforcement,

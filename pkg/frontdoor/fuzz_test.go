@@ -29,10 +29,9 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
-	"github.com/proviso-authz/proviso/pkg/cel"
-	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // rule is what a policy allows dana, on a condition that is stated twice: for the engine, and in Go for what the doors must never do.
@@ -94,17 +93,11 @@ func (r *rule) matches(verb, group, version, resource, subresource, name string)
 
 func sourceOfRules(tb testing.TB) *engine.Source {
 	tb.Helper()
-	conditions, err := cel.NewCompiler()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	compiler, err := partial.NewPolicyCompiler(conditions)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	compiler := compilers.Policies(tb)
 	compiled := map[engine.Key]*engine.Policy{}
 	for i, r := range rules {
 		key := engine.Key{Name: "p" + string(rune('0'+i))}
+		var err error
 		if compiled[key], err = engine.New(key, &policyv1alpha1.AuthorizationPolicySpec{
 			Effect: allow, Condition: r.condition, Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: "dana"}},
 			Rules: []policyv1alpha1.PolicyRule{{

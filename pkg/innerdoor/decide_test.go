@@ -24,9 +24,8 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
-	"github.com/proviso-authz/proviso/pkg/cel"
-	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 const (
@@ -55,20 +54,14 @@ func sourceOf(tb testing.TB, policies []policy) *engine.Source {
 // compiledOf returns a source of policies, and the policies.
 func compiledOf(tb testing.TB, policies []policy) (*engine.Source, map[engine.Key]*engine.Policy) {
 	tb.Helper()
-	conditions, err := cel.NewCompiler()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	compiler, err := partial.NewPolicyCompiler(conditions)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	compiler := compilers.Policies(tb)
 	compiled := map[engine.Key]*engine.Policy{}
 	for i, p := range policies {
 		if p.resource == "" {
 			p.resource = "persistentvolumeclaims"
 		}
 		key := engine.Key{Name: "p" + string(rune('0'+i))}
+		var err error
 		if compiled[key], err = engine.New(key, &policyv1alpha1.AuthorizationPolicySpec{
 			Effect: p.effect, Condition: p.condition, Enforcement: p.enforcement, Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: "alice"}},
 			Rules: []policyv1alpha1.PolicyRule{{Verbs: p.verbs, APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{p.resource}, ResourceNames: p.names}},
@@ -235,14 +228,7 @@ func TestInnerDoorDecide(t *testing.T) {
 func TestChecksSeeTheirPaths(t *testing.T) {
 	t.Parallel()
 	const isQuarantined = `authorizer.path("/quarantine/alice").check("get").allowed()`
-	conditions, err := cel.NewCompiler()
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiler, err := partial.NewPolicyCompiler(conditions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	compiler := compilers.Policies(t)
 	creates := policyv1alpha1.PolicyRule{Verbs: []string{"create"}, APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"persistentvolumeclaims"}}
 	gets := policyv1alpha1.PolicyRule{Verbs: []string{"get"}, NonResourceURLs: []string{"/quarantine/*"}}
 	for _, tc := range []struct {

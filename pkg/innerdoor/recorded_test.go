@@ -18,9 +18,8 @@ import (
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
-	"github.com/proviso-authz/proviso/pkg/cel"
-	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // recorded returns the AdmissionReviews that a kube-apiserver has sent, by name. The test of the control plane records them.
@@ -54,17 +53,11 @@ var recordedRules = []struct{ verbs, group, versions, resources, names, conditio
 
 func recordedSource(tb testing.TB) *engine.Source {
 	tb.Helper()
-	conditions, err := cel.NewCompiler()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	compiler, err := partial.NewPolicyCompiler(conditions)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	compiler := compilers.Policies(tb)
 	compiled := map[engine.Key]*engine.Policy{}
 	for i, r := range recordedRules {
 		key := engine.Key{Name: "p" + string(rune('0'+i))}
+		var err error
 		compiled[key], err = engine.New(key, &policyv1alpha1.AuthorizationPolicySpec{
 			Effect: allow, Condition: r.condition, Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: "dana"}},
 			Rules: []policyv1alpha1.PolicyRule{{

@@ -21,9 +21,8 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/barrier"
-	"github.com/proviso-authz/proviso/pkg/cel"
-	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // barrierSpec is the policy of the benchmark. No two numbers have the same condition.
@@ -66,14 +65,7 @@ type barriers struct {
 
 func newBarriers(b *testing.B, c *cluster.Cluster) *barriers {
 	b.Helper()
-	residuals, err := cel.NewCompiler()
-	if err != nil {
-		b.Fatal(err)
-	}
-	policies, err := partial.NewPolicyCompiler(residuals)
-	if err != nil {
-		b.Fatal(err)
-	}
+	policies := compilers.Policies(b)
 	compiler, err := barrier.NewCompiler(barrier.Config{Policies: policies})
 	if err != nil {
 		b.Fatal(err)

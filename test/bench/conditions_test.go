@@ -30,8 +30,7 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
-	"github.com/proviso-authz/proviso/pkg/cel"
-	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // evaluated are expressions that both sides evaluate to true.
@@ -142,14 +141,7 @@ var nobody = authorizer.AuthorizerFunc(func(context.Context, authorizer.Attribut
 // conditionOf is the condition that is left of a policy.
 func conditionOf(b *testing.B, expression string) authorization.Condition {
 	b.Helper()
-	residuals, err := cel.NewCompiler()
-	if err != nil {
-		b.Fatal(err)
-	}
-	compiler, err := partial.NewPolicyCompiler(residuals)
-	if err != nil {
-		b.Fatal(err)
-	}
+	compiler := compilers.Policies(b)
 	key := engine.Key{Name: "p"}
 	policy, err := engine.New(key, &policyv1alpha1.AuthorizationPolicySpec{
 		Effect: policyv1alpha1.PolicyEffectAllow, Condition: expression,

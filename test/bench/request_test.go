@@ -27,9 +27,8 @@ import (
 	"github.com/proviso-authz/proviso/pkg/apiserver"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
-	"github.com/proviso-authz/proviso/pkg/cel"
-	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/enforcement"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // BenchmarkRequest is an update that passes the whole handler chain and validating
@@ -108,14 +107,7 @@ func (coveredStorage) RunsValidatingAdmission() {}
 // with one of which only the last holds.
 func allowing(b *testing.B, conditions int) *engine.Authorizer {
 	b.Helper()
-	residuals, err := cel.NewCompiler()
-	if err != nil {
-		b.Fatal(err)
-	}
-	compiler, err := partial.NewPolicyCompiler(residuals)
-	if err != nil {
-		b.Fatal(err)
-	}
+	compiler := compilers.Policies(b)
 	source, policies := &engine.Source{}, map[engine.Key]*engine.Policy{}
 	for i := range max(conditions, 1) {
 		spec := &policyv1alpha1.AuthorizationPolicySpec{

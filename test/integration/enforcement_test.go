@@ -39,9 +39,8 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
-	"github.com/proviso-authz/proviso/pkg/cel"
-	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/enforcement"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 	"github.com/proviso-authz/proviso/test/testutil/server"
 )
 
@@ -57,14 +56,7 @@ type rights map[string]string
 // compile makes policies, named for their keys.
 func (r rights) compile(tb testing.TB) map[engine.Key]*engine.Policy {
 	tb.Helper()
-	conditions, err := cel.NewCompiler()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	compiler, err := partial.NewPolicyCompiler(conditions)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	compiler := compilers.Policies(tb)
 	policies := map[engine.Key]*engine.Policy{}
 	for what, condition := range r {
 		words := strings.Fields(what)
@@ -78,6 +70,7 @@ func (r rights) compile(tb testing.TB) map[engine.Key]*engine.Policy {
 		}
 		name := strings.ToLower(strings.NewReplacer(" ", "-", ",", "-", "/", "-").Replace(what))
 		key := engine.Key{Name: strings.Trim(name[:min(len(name), 63)], "-")}
+		var err error
 		if policies[key], err = engine.New(key, spec, compiler); err != nil {
 			tb.Fatal(err)
 		}

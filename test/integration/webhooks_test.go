@@ -28,8 +28,8 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
-	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 	"github.com/proviso-authz/proviso/test/testutil/server"
 )
 
@@ -152,14 +152,7 @@ const virtualMachines = "/apis/demo.proviso.dev/v1alpha1/namespaces/n/virtualmac
 // conditions an AuthorizationConditionsReview evaluates.
 func TestThreeServersAreOne(t *testing.T) {
 	t.Parallel()
-	residuals, err := cel.NewCompiler()
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiler, err := partial.NewPolicyCompiler(residuals)
-	if err != nil {
-		t.Fatal(err)
-	}
+	compiler := compilers.Policies(t)
 	var (
 		sources [3]*engine.Source
 		all     []authorization.Member

@@ -34,12 +34,11 @@ import (
 	"github.com/proviso-authz/proviso/pkg/apiserver"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
-	"github.com/proviso-authz/proviso/pkg/cel"
-	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/enforcement"
 	"github.com/proviso-authz/proviso/pkg/granular"
 	"github.com/proviso-authz/proviso/pkg/granular/changes"
 	"github.com/proviso-authz/proviso/pkg/granular/mapping"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 	"github.com/proviso-authz/proviso/test/testutil/server"
 )
 
@@ -122,17 +121,11 @@ func (byText) EvaluateConditions(context.Context, authorizer.ConditionsAwareDeci
 
 func countedPolicies(t *testing.T) map[engine.Key]*engine.Policy {
 	t.Helper()
-	conditions, err := cel.NewCompiler()
-	if err != nil {
-		t.Fatal(err)
-	}
-	compiler, err := partial.NewPolicyCompiler(conditions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	compiler := compilers.Policies(t)
 	policies := map[engine.Key]*engine.Policy{}
 	for verb, condition := range counted {
 		key := engine.Key{Name: verb}
+		var err error
 		policies[key], err = engine.New(key, &policyv1alpha1.AuthorizationPolicySpec{
 			Effect: policyv1alpha1.PolicyEffectAllow, Condition: condition, Subjects: []rbacv1.Subject{{Kind: "User", Name: "bob"}},
 			Rules: []policyv1alpha1.PolicyRule{{Verbs: []string{verb}, APIGroups: []string{"demo.proviso.dev"}, Resources: []string{"virtualmachines"}}},

@@ -16,20 +16,13 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
-	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 func newPolicyCompiler(tb testing.TB) *partial.Compiler {
 	tb.Helper()
-	conditions, err := cel.NewCompiler()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	policies, err := partial.NewPolicyCompiler(conditions)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	policies := compilers.Policies(tb)
 	return policies
 }
 

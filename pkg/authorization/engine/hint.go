@@ -45,8 +45,8 @@ func (e *evaluation) hint(p *Policy) string {
 	return ""
 }
 
-// SelectorsFor returns a label selector and a field selector, of which one may be empty, with which an Allow policy allows a request that it does not allow
-// without. It returns false if none is found.
+// SelectorsFor returns selectors with which an Allow policy allows a request: a label selector, a field selector, or both. Without them, the policy does not
+// allow it. SelectorsFor returns false if it finds none.
 func (a *Authorizer) SelectorsFor(ctx context.Context, attributes authorizer.Attributes) (byLabels, byFields string, ok bool) {
 	s := a.Source.StateOf(ctx)
 	if s.Value == nil {

@@ -111,7 +111,7 @@ test-needs: ## Say what the machine lacks for the tests.
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need nothing but Go, of packages without goroutines.
-	$(GOTEST) -timeout 10m $$(echo "$(UNIT)" | tr ' ' '\n' | grep -vxF "$(RACE:%=$(MODULE)/pkg/%)")
+	$(GOTEST) -timeout 10m $$(echo $(UNIT) | tr ' ' '\n' | grep -vxF $(RACE:%=-e $(MODULE)/pkg/%))
 
 .PHONY: test-race
 test-race: ## Run the tests of packages with goroutines, with the race detector.

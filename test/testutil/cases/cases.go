@@ -12,6 +12,9 @@ import (
 	"time"
 )
 
+// usual is the time for the cases of a test.
+const usual = 3 * time.Second
+
 // isAll reports whether tests try all cases.
 func isAll() bool { return os.Getenv("PROVISO_CASES") == "all" }
 

@@ -8,6 +8,7 @@ package engine
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
@@ -48,12 +49,12 @@ func (k Key) String() string {
 	return fmt.Sprintf("AuthorizationPolicy \"%s/%s\"", k.Namespace, k.Name)
 }
 
-// Less orders keys by namespace and name.
-func (k Key) Less(other Key) bool {
-	if k.Namespace != other.Namespace {
-		return k.Namespace < other.Namespace
+// Compare orders keys by namespace and name.
+func (k Key) Compare(other Key) int {
+	if c := strings.Compare(k.Namespace, other.Namespace); c != 0 {
+		return c
 	}
-	return k.Name < other.Name
+	return strings.Compare(k.Name, other.Name)
 }
 
 // Policy is a compiled policy. It is immutable.

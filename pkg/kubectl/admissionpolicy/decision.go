@@ -11,6 +11,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 )
 
@@ -26,7 +27,7 @@ type Decisions struct {
 func (s *Set) Decide(ctx context.Context, c *simulation.Compilers, source *engine.Source, r *simulation.Request) (*Decisions, error) {
 	authorized, err := c.Decide(ctx, source, r)
 	d := &Decisions{Decisions: authorized}
-	if err != nil || d.Outcome != simulation.Yes || s.IsEmpty() {
+	if err != nil || d.Outcome != answer.Yes || s.IsEmpty() {
 		return d, err
 	}
 	checks, err := simulation.ChainOf(source, r, nil)
@@ -35,7 +36,7 @@ func (s *Set) Decide(ctx context.Context, c *simulation.Compilers, source *engin
 	}
 	d.Admission, err = s.Admit(authorization.WithPolicyBudgets(authorization.WithBudget(checks.Pin(ctx))), r, checks)
 	if err == nil && len(d.Admission.Denying) > 0 {
-		d.Outcome, d.Reason = simulation.No, strings.Join(d.Admission.Messages, "; ")
+		d.Outcome, d.Reason = answer.No, strings.Join(d.Admission.Messages, "; ")
 	}
 	return d, err
 }

@@ -3,22 +3,14 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package conditiontable shows conditions to users: as a table in the order in which they decide, and simple ones in plain words.
-//
-// The package must not import the server, pkg/apiserver.
-package conditiontable
+package answer
 
 import (
-	"fmt"
-	"io"
 	"slices"
 	"strings"
 
-	"k8s.io/cli-runtime/pkg/printers"
-
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization"
-	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 )
 
 // Row is a condition in a table.
@@ -30,16 +22,6 @@ type Row struct {
 	// Policy is the policy, or the authorizer that decides without a condition.
 	Policy      string `json:"policy"`
 	Description string `json:"description,omitempty"`
-}
-
-// Print prints the conditions of sets in the order in which they decide.
-func Print(out io.Writer, chain []authorizationv1alpha1.SubjectAccessReviewConditionSet) error {
-	w := printers.GetNewTabWriter(out)
-	WriteRow(w, "EFFECT", "CONDITION", "POLICY", "DESCRIPTION")
-	for _, row := range Rows(chain) {
-		WriteRow(w, string(row.Effect), row.Condition, row.Policy, row.Description)
-	}
-	return w.Flush()
 }
 
 // effects are in the order in which a set decides.
@@ -86,14 +68,4 @@ func policyOf(id string) string {
 		return namespace + "/" + name
 	}
 	return id
-}
-
-// WriteRow writes a row of a table. Empty cells are shown as -, and cells have no characters that control a terminal.
-func WriteRow(w io.Writer, cells ...string) {
-	for i := range cells {
-		if cells[i] = printable.Text(cells[i]); cells[i] == "" {
-			cells[i] = "-"
-		}
-	}
-	_, _ = fmt.Fprintln(w, strings.Join(cells, "\t"))
 }

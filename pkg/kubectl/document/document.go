@@ -42,6 +42,21 @@ type Document struct {
 	JSON []byte
 }
 
+// TypeMeta returns the apiVersion and the kind of the object, or an error if it has none.
+func (d Document) TypeMeta() (metav1.TypeMeta, error) {
+	meta := metav1.TypeMeta{}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(d.JSON, &meta); err != nil || meta.Kind == "" || meta.APIVersion == "" {
+		return meta, errNoObject // err quotes the document, which may have secrets
+	}
+	return meta, nil
+}
+
+// Decode reads the object strictly.
+func (d Document) Decode(into any) error {
+	strict, err := kjson.UnmarshalStrict(d.JSON, into)
+	return errors.Join(append(strict, err)...)
+}
+
 // Source says where an object is.
 type Source struct {
 	path string
@@ -78,12 +93,13 @@ func (e *Error) Error() string { return fmt.Sprintf("%v: %v", e.Source, e.Err) }
 // Unwrap returns the error without the source.
 func (e *Error) Unwrap() error { return e.Err }
 
-// The errors of Read.
+// The errors of documents.
 var (
 	errURL       = errors.New("URLs are not read: download the file first")
 	errTwice     = errors.New("standard input can be read once only")
 	errLong      = fmt.Errorf("has more than %d bytes", maxFileBytes)
 	errEncoding  = errors.New("must be UTF-8")
+	errNoObject  = errors.New("is not an object with apiVersion and kind")
 	errDocuments = errors.New("has another YAML document within: separate documents by a line with --- alone")
 )
 
@@ -257,13 +273,40 @@ func jsonObjects(raw []byte) (objects [][]byte, ok bool) {
 // errNested is the error of a list in a list.
 var errNested = errors.New("a list in a list is not read")
 
-// Items returns the items of a list of objects of any kind, as kubectl get prints it. isList is false for other objects, and for lists of one kind.
-func Items(d Document) (items []Document, isList bool, err error) {
-	switch {
-	case !isListOfAny(d):
-		return nil, false, nil
-	case d.Source.IsItem():
-		return nil, true, errNested
+// Errors are the errors of documents.
+type Errors struct{ Errs []error }
+
+// Fail adds an error about an object. The name may be empty.
+func (e *Errors) Fail(at Source, name string, err error) {
+	if name != "" {
+		err = fmt.Errorf("%s: %w", name, err)
+	}
+	e.Errs = append(e.Errs, &Error{Source: at, Err: err})
+}
+
+// Each calls load with each object of documents. In place of a list of objects of any kind, as kubectl get prints it, it calls load with the items.
+func (e *Errors) Each(documents []Document, load func(Document, metav1.TypeMeta)) {
+	for _, d := range documents {
+		meta, err := d.TypeMeta()
+		if err == nil && meta.APIVersion == "v1" && meta.Kind == "List" {
+			var list []Document
+			if list, err = items(d); err == nil {
+				e.Each(list, load)
+				continue
+			}
+		}
+		if err != nil {
+			e.Fail(d.Source, "", err)
+			continue
+		}
+		load(d, meta)
+	}
+}
+
+// items returns the items of a list.
+func items(d Document) (items []Document, err error) {
+	if d.Source.item > 0 {
+		return nil, errNested
 	}
 	list := &metav1.List{}
 	strict, err := kjson.UnmarshalStrict(d.JSON, list)
@@ -271,18 +314,10 @@ func Items(d Document) (items []Document, isList bool, err error) {
 	if err == nil && len(strict) > 0 {
 		err = runtime.NewStrictDecodingError(strict)
 	}
-	if err != nil {
-		return nil, true, err
-	}
 	for i := range list.Items {
 		items = append(items, Document{Source: d.Source.At(i), JSON: list.Items[i].Raw})
 	}
-	return items, true, nil
-}
-
-func isListOfAny(d Document) bool {
-	meta := metav1.TypeMeta{}
-	return kjson.UnmarshalCaseSensitivePreserveInts(d.JSON, &meta) == nil && meta.APIVersion == "v1" && meta.Kind == "List"
+	return items, err
 }
 
 // At returns the source of an item of a list. Items count from 0 here, and from 1 in messages.
@@ -290,9 +325,6 @@ func (s Source) At(item int) Source {
 	s.item = item + 1
 	return s
 }
-
-// IsItem reports whether the object is an item of a list.
-func (s Source) IsItem() bool { return s.item > 0 }
 
 // Path returns the path of the file.
 func (s Source) Path() string { return s.path }

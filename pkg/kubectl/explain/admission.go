@@ -15,7 +15,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/kubectl/admissionpolicy"
-	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
+	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
 )
 
 // admissionName is the name of ValidatingAdmissionPolicies in the chain. They decide last, about requests that the authorizers allow.
@@ -50,7 +50,7 @@ func (x *explainer) addRefusals(ctx context.Context, e *explanation, refusals []
 		}
 		last.Policies = append(last.Policies, p)
 	}
-	e.Chain, e.Decision, e.WithObject = append(e.Chain, last), simulation.No, simulation.No
+	e.Chain, e.Decision, e.WithObject = append(e.Chain, last), answer.No, answer.No
 	return nil
 }
 

@@ -83,8 +83,8 @@ type suiteTest struct {
 	Expect                      struct{ Decision, Outcome any }
 }
 
-// answer returns an expected decision: YAML reads yes and no as booleans.
-func answer(v any) string {
+// expected returns an expected decision: YAML reads yes and no as booleans.
+func expected(v any) string {
 	switch v {
 	case true:
 		return "yes"
@@ -142,7 +142,7 @@ func TestDecidesLikeTest(t *testing.T) {
 		file := s.file
 		args := []string{"-f", file, "--test", tc.Name}
 		e, code := runJSON(t, "", args...)
-		decision, outcome := answer(tc.Expect.Decision), answer(tc.Expect.Outcome)
+		decision, outcome := expected(tc.Expect.Decision), expected(tc.Expect.Outcome)
 		if e.AtAuthorization != decision || e.WithObject != outcome {
 			t.Errorf("%s: %s: got %s and %q, want %s and %q", file, tc.Name, e.AtAuthorization, e.WithObject, decision, outcome)
 		}

@@ -17,9 +17,12 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/authorization/order"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/kubectl/admissionpolicy"
+	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
+	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 )
 
@@ -43,11 +46,11 @@ const (
 // explanation is an explained decision, as -o json prints it.
 type explanation struct {
 	// Decision is the decision of the last phase that is known: yes, no or yes-if. AtAuthorization and WithObject are those of both phases.
-	Decision        simulation.Verdict `json:"decision"`
-	AtAuthorization simulation.Verdict `json:"atAuthorization"`
-	WithObject      simulation.Verdict `json:"withObject,omitempty"`
-	User            string             `json:"user"`
-	Request         string             `json:"request"`
+	Decision        answer.Verdict `json:"decision"`
+	AtAuthorization answer.Verdict `json:"atAuthorization"`
+	WithObject      answer.Verdict `json:"withObject,omitempty"`
+	User            string         `json:"user"`
+	Request         string         `json:"request"`
 	// Chain has the authorizers in the order in which they decide.
 	Chain []*member `json:"chain"`
 	// Because are the parts of conditions that decide.
@@ -155,7 +158,7 @@ func (x *explainer) explain(ctx context.Context) (*explanation, error) {
 	isDecided := false
 	for _, step := range steps {
 		m := &member{Name: step.Name, Opinion: opinionOf(step.Decision)}
-		if step.Name == simulation.KubeAPIServerName && x.isPermitted == nil && m.Opinion == opinionNone {
+		if step.Name == order.KubeAPIServerName && x.isPermitted == nil && m.Opinion == opinionNone {
 			m.Opinion = opinionUnknown
 		}
 		for i := range step.Policies {
@@ -194,19 +197,19 @@ var errDisagrees = errors.New("the opinions of the authorizers do not agree with
 // agrees reports whether the decision follows from the opinions of the authorizers.
 func (e *explanation) agrees() bool {
 	if last := e.Chain[len(e.Chain)-1]; last.Name == admissionName {
-		return e.Decision == simulation.No // it was allowed before
+		return e.Decision == answer.No // it was allowed before
 	}
 	for _, m := range e.Chain {
 		switch m.Opinion {
 		case opinionAllow:
-			return e.Decision == simulation.Yes
+			return e.Decision == answer.Yes
 		case opinionDeny:
-			return e.Decision == simulation.No
+			return e.Decision == answer.No
 		case opinionConditions:
 			return e.WithObject == "" // the decision is not known, or no if the conditions can only deny
 		}
 	}
-	return e.Decision == simulation.No
+	return e.Decision == answer.No
 }
 
 func opinionOf(d authorization.Decision) string {
@@ -235,11 +238,11 @@ func (x *explainer) markDeciding(e *explanation, decisions *simulation.Decisions
 		}
 		for _, p := range m.Policies {
 			name := strings.TrimPrefix(p.Policy, "policy=")
-			if e.Decision == simulation.No && e.WithObject == "" && p.Effect == authorization.EffectAllow && p.Result == resultUnknown && decider < 0 {
+			if e.Decision == answer.No && e.WithObject == "" && p.Effect == authorization.EffectAllow && p.Result == resultUnknown && decider < 0 {
 				p.Result = resultNever
 			}
 			switch {
-			case e.Decision == simulation.YesIf:
+			case e.Decision == answer.YesIf:
 				p.Decides = p.Result == resultUnknown
 			case slices.Contains(named, name):
 				p.Decides = decider >= 0 || p.Effect != authorization.EffectDeny
@@ -341,7 +344,7 @@ func (x *explainer) shown(traced *partial.Trace) (text, failure string) {
 	case traced.Err != nil && isHidden:
 		return "", cel.FailureClass(traced.Err)
 	case traced.Err != nil:
-		return "", shorten(strings.TrimPrefix(traced.Err.Error(), cel.ErrEvaluation.Error()+": "), maxValueBytes)
+		return "", printable.Shortened(strings.TrimPrefix(traced.Err.Error(), cel.ErrEvaluation.Error()+": "), maxValueBytes)
 	case isHidden:
 		return notShown, ""
 	}

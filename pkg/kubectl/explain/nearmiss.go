@@ -22,6 +22,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
 	"github.com/proviso-authz/proviso/pkg/kubectl/openapi"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 )
@@ -104,7 +105,7 @@ func objectsOf(r *simulation.Request) map[cel.Variable]map[string]any {
 
 // findNearMiss looks for a change that is allowed, if the decision is no.
 func (x *explainer) findNearMiss(ctx context.Context, e *explanation) error {
-	if e.Decision == simulation.Yes {
+	if e.Decision == answer.Yes {
 		return nil
 	}
 	if x.request.Data == nil {
@@ -203,7 +204,7 @@ func (s *search) try(ctx context.Context) (*nearMiss, error) {
 			return nil, err
 		}
 		//guard:explain-changes-not-tried
-		if decisions.Last() == simulation.Yes {
+		if decisions.Last() == answer.Yes {
 			return s.nearMissOf(c), nil
 		}
 	}

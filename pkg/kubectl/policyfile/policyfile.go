@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	kjson "sigs.k8s.io/json"
 
 	policyapi "github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/apis/policy/install"
@@ -44,13 +43,13 @@ type Mistake struct {
 
 // Loader collects the policies of documents.
 type Loader struct {
+	// Errors has the errors of all documents.
+	document.Errors
 	// AcceptMappings says that FieldPermissionMappings are read, too. Otherwise they are errors.
 	AcceptMappings bool
 	// Mistakes are the mistakes in the policies, and Warnings have them with their sources.
 	Mistakes []Mistake
 	Warnings []string
-	// Errs are the errors of all documents.
-	Errs []error
 
 	// namespace is used for namespaced policies that name none. It may be empty.
 	namespace string
@@ -79,25 +78,15 @@ var (
 	errNoNamespace  = errors.New("metadata.namespace: Required value: set it, or the flag --namespace")
 )
 
-// Load adds the policies of a document.
-func (l *Loader) Load(ctx context.Context, d document.Document) {
-	meta := metav1.TypeMeta{}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(d.JSON, &meta); err != nil {
-		l.Fail(d.Source, "", errors.New("is not an object with apiVersion and kind"))
-		return
-	}
-	if items, isList, err := document.Items(d); isList {
-		if err != nil {
-			l.Fail(d.Source, "", err)
-		}
-		for _, item := range items {
-			l.Load(ctx, item)
-		}
-		return
-	}
+// Load adds the policies of documents.
+func (l *Loader) Load(ctx context.Context, documents ...document.Document) {
+	l.Each(documents, func(d document.Document, meta metav1.TypeMeta) { l.load(ctx, d, meta) })
+}
+
+func (l *Loader) load(ctx context.Context, d document.Document, meta metav1.TypeMeta) {
 	object, err := runtime.Decode(decoder, d.JSON)
 	if err != nil {
-		if runtime.IsNotRegisteredError(err) || runtime.IsMissingKind(err) || runtime.IsMissingVersion(err) {
+		if runtime.IsNotRegisteredError(err) {
 			err = l.otherKind(meta)
 		}
 		l.Fail(d.Source, "", err)
@@ -129,14 +118,6 @@ func (l *Loader) otherKind(meta metav1.TypeMeta) error {
 		kinds = "ClusterAuthorizationPolicy, AuthorizationPolicy or FieldPermissionMapping"
 	}
 	return fmt.Errorf("kind %q of apiVersion %q is not a policy: want %s of %s", meta.Kind, meta.APIVersion, kinds, policyv1alpha1.SchemeGroupVersion)
-}
-
-// Fail adds an error about an object. The name may be empty.
-func (l *Loader) Fail(at document.Source, name string, err error) {
-	if name != "" {
-		err = fmt.Errorf("%s: %w", name, err)
-	}
-	l.Errs = append(l.Errs, &document.Error{Source: at, Err: err})
 }
 
 func (l *Loader) cluster(ctx context.Context, at document.Source, p *policyapi.ClusterAuthorizationPolicy) {
@@ -201,13 +182,19 @@ func (l *Loader) add(ctx context.Context, at document.Source, meta *metav1.Objec
 
 // Sorted returns the policies in the order of their names.
 func (l *Loader) Sorted() []Policy {
-	return slices.SortedFunc(slices.Values(l.policies), func(a, b Policy) int {
-		switch {
-		case a.Key.Less(b.Key):
-			return -1
-		case b.Key.Less(a.Key):
-			return 1
-		}
-		return 0
-	})
+	return slices.SortedFunc(slices.Values(l.policies), func(a, b Policy) int { return a.Key.Compare(b.Key) })
+}
+
+// Specs returns the specifications of the policies.
+func (l *Loader) Specs() map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec {
+	return SpecsOf(l.policies)
+}
+
+// SpecsOf returns the specifications of policies.
+func SpecsOf(policies []Policy) map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec {
+	specs := map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec{}
+	for _, p := range policies {
+		specs[p.Key] = p.Spec
+	}
+	return specs
 }

@@ -17,6 +17,7 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/kubectl/admissionpolicy"
+	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
 	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 )
@@ -84,10 +85,10 @@ func (p *policyCoverage) add(ctx context.Context, c *simulation.Compilers, all *
 		if err != nil {
 			return nil, err
 		}
-		return c.DecideBy(ctx, chain, checks, alone)
+		return c.DecideBy(ctx, chain, alone)
 	}
 	d, err := decide(p.source)
-	if err != nil || d.Decision != simulation.Yes || len(d.Entries) == 0 {
+	if err != nil || d.Decision != answer.Yes || len(d.Entries) == 0 {
 		return err
 	}
 	p.Matched = true
@@ -96,8 +97,8 @@ func (p *policyCoverage) add(ctx context.Context, c *simulation.Compilers, all *
 		if err != nil {
 			return err
 		}
-		clause.HasTrue = clause.HasTrue || d.Last() == simulation.Yes
-		clause.HasFalse = clause.HasFalse || d.Last() == simulation.No && !d.Failed()
+		clause.HasTrue = clause.HasTrue || d.Last() == answer.Yes
+		clause.HasFalse = clause.HasFalse || d.Last() == answer.No && !d.Failed()
 	}
 	return nil
 }

@@ -7,7 +7,6 @@ package policytest
 
 import (
 	"cmp"
-	"encoding/json"
 	"encoding/xml"
 	"fmt"
 	"io"
@@ -67,18 +66,6 @@ func uncovered(policies []*policyCoverage) string {
 		}
 	}
 	return text.String()
-}
-
-// printJSON prints results for programs.
-func printJSON(out io.Writer, results []*suiteResult) error {
-	text, err := json.MarshalIndent(struct {
-		Suites []*suiteResult `json:"suites"`
-	}{results}, "", "  ")
-	if err != nil {
-		return err
-	}
-	_, err = io.WriteString(out, printable.JSON(string(text))+"\n")
-	return err
 }
 
 // The elements of a report of JUnit.

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	kjson "sigs.k8s.io/json"
 
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 )
@@ -56,7 +55,6 @@ var decoder = func() runtime.Decoder {
 
 // The errors of documents.
 var (
-	errNoObject    = errors.New("is not an object with apiVersion and kind")
 	errNoName      = errors.New("metadata.name: Required value")
 	errNoNamespace = errors.New("metadata.namespace: Required value: set it, or the flag --namespace")
 )
@@ -65,47 +63,27 @@ var (
 // that name no namespace get the given one, which may be empty. Aggregated ClusterRoles without rules get the rules that the controller would give them.
 func Load(documents []document.Document, namespace string) (objects *Objects, others []document.Document, errs []error) {
 	l := &loader{objects: &Objects{Unread: []string{KindRole, KindClusterRole}}, namespace: namespace, sources: map[string]document.Source{}}
-	for _, d := range documents {
-		l.load(d)
-	}
+	l.Each(documents, l.load)
 	l.objects.aggregate()
-	return l.objects, l.others, l.errs
+	return l.objects, l.others, l.Errs
 }
 
 type loader struct {
+	document.Errors
 	objects   *Objects
 	others    []document.Document
-	errs      []error
 	namespace string
 	sources   map[string]document.Source
 }
 
-func (l *loader) fail(at document.Source, err error) {
-	l.errs = append(l.errs, fmt.Errorf("%v: %w", at, err))
-}
-
-func (l *loader) load(d document.Document) {
-	meta := metav1.TypeMeta{}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(d.JSON, &meta); err != nil || meta.Kind == "" {
-		l.fail(d.Source, errNoObject)
-		return
-	}
-	if items, isList, err := document.Items(d); isList {
-		if err != nil {
-			l.fail(d.Source, err)
-		}
-		for _, item := range items {
-			l.load(item)
-		}
-		return
-	}
+func (l *loader) load(d document.Document, meta metav1.TypeMeta) {
 	if meta.GroupVersionKind().Group != rbacv1.GroupName {
 		l.others = append(l.others, d)
 		return
 	}
 	object, err := runtime.Decode(decoder, d.JSON)
 	if err != nil {
-		l.fail(d.Source, err)
+		l.Fail(d.Source, "", err)
 		return
 	}
 	switch object := object.(type) {
@@ -126,7 +104,7 @@ func (l *loader) load(d document.Document) {
 	case *rbacv1.ClusterRoleBinding:
 		l.clusterRoleBinding(d.Source, object)
 	default:
-		l.fail(d.Source, fmt.Errorf("kind %q of apiVersion %q is not read", meta.Kind, meta.APIVersion))
+		l.Fail(d.Source, "", fmt.Errorf("kind %q of apiVersion %q is not read", meta.Kind, meta.APIVersion))
 	}
 }
 
@@ -182,7 +160,7 @@ func (l *loader) accept(at document.Source, kind string, meta *metav1.ObjectMeta
 		l.sources[id] = at
 		return true
 	}
-	l.fail(at, fmt.Errorf("%s: %w", id, err))
+	l.Fail(at, id, err)
 	return false
 }
 

@@ -23,13 +23,13 @@ import (
 	policyapi "github.com/proviso-authz/proviso/apis/policy"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/barrier"
-	"github.com/proviso-authz/proviso/pkg/cel"
-	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
+	"github.com/proviso-authz/proviso/pkg/kubectl/command"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
+	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 )
 
 // The exit codes, beside 0. codeDifferent is with --check, as of kubectl diff.
@@ -43,13 +43,12 @@ const defaultNamespace = "proviso-system"
 
 // options are the options of the command.
 type options struct {
-	genericiooptions.IOStreams
+	command.Options
 
-	flags     *genericclioptions.ConfigFlags
-	filenames genericclioptions.FileNameFlags
-
-	output, report, reportFormat string
-	strict, check                bool
+	files                command.Files
+	output, reportFormat command.Format
+	report               string
+	strict, check        bool
 
 	exemptUsers, exemptGroups []string
 	provisoNamespace          string
@@ -60,11 +59,9 @@ type options struct {
 
 // NewCommand returns the command. The flags are those for clients, which the caller has added to the command or to one above it.
 func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
-	filenames, recursive := []string{}, false
 	o := &options{
-		IOStreams: streams, flags: flags,
-		filenames: genericclioptions.FileNameFlags{Usage: "Files or directories with policies. - is standard input.", Filenames: &filenames, Recursive: &recursive},
-		output:    formatYAML, reportFormat: reportTable, provisoNamespace: defaultNamespace,
+		Options: command.Options{IOStreams: streams, Flags: flags}, provisoNamespace: defaultNamespace,
+		output: command.Format{Value: document.YAML}, reportFormat: command.Format{Value: reportTable},
 	}
 	cmd := &cobra.Command{
 		Use:   "render -f FILENAME",
@@ -120,21 +117,16 @@ const (
 
 func (o *options) addFlags(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	o.filenames.AddFlags(fs)
-	fs.StringVarP(&o.output, "output", "o", o.output, "Format of the manifests: 'yaml' or 'json'.")
+	o.files.AddFlags(fs, "Files or directories with policies. - is standard input.", "")
+	o.output.AddFlag(cmd, "output", "o", "Format of the manifests: 'yaml' or 'json'.", document.YAML, document.JSON)
 	fs.StringVar(&o.report, "report", o.report, "File for the report, instead of standard error. - is standard output; then no manifests are printed.")
-	fs.StringVar(&o.reportFormat, "report-format", o.reportFormat, "Format of the report: 'table' or 'json'.")
+	o.reportFormat.AddFlag(cmd, "report-format", "", "Format of the report: 'table' or 'json'.", reportTable, reportJSON)
 	fs.BoolVar(&o.strict, "strict", o.strict, "Fail, and print no manifests, if a part of a Deny policy or of a mapping cannot be translated.")
 	fs.BoolVar(&o.check, "check", o.check, "Compare the barriers with those in the cluster instead of printing them.")
 	defaults := manifest.DefaultIdentities(defaultNamespace)
 	fs.StringArrayVar(&o.exemptUsers, "exempt-user", nil, "User whose requests no barrier refuses. Can be repeated. Default: "+strings.Join(defaults.Users, ", "))
 	fs.StringArrayVar(&o.exemptGroups, "exempt-group", nil, "Group whose members' requests no barrier refuses. Can be repeated. Default: "+strings.Join(defaults.Groups, ", ")+". The group system:masters is always exempt.")
 	fs.StringVar(&o.provisoNamespace, "proviso-namespace", o.provisoNamespace, "Namespace of Proviso, whose ServiceAccount is exempt by default.")
-	complete := func(flag string, values ...string) {
-		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
-	}
-	complete("output", formatYAML, formatJSON)
-	complete("report-format", reportTable, reportJSON)
 }
 
 // The errors of flags.
@@ -155,9 +147,8 @@ func (o *options) validate() error {
 			errs = append(errs, err)
 		}
 	}
-	fail(len(*o.filenames.Filenames) == 0, errNoFiles)
-	fail(o.output != formatYAML && o.output != formatJSON, fmt.Errorf("--output must be yaml or json, not %q", o.output))
-	fail(o.reportFormat != reportTable && o.reportFormat != reportJSON, fmt.Errorf("--report-format must be table or json, not %q", o.reportFormat))
+	fail(len(o.files.Names) == 0, errNoFiles)
+	errs = append(errs, o.output.Validate(), o.reportFormat.Validate()) // an aggregate has no nil
 	fail(o.check && o.hasOutput, errCheckOutput)
 	fail(o.check && o.report == document.Stdin, errCheckReport)
 	fail(slices.Contains(o.exemptUsers, "") || slices.Contains(o.exemptGroups, ""), errEmptyExempt)
@@ -194,7 +185,7 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	text, err := format(objects, o.output)
+	text, err := document.Manifests(objects, o.output.Value)
 	if err != nil {
 		return err
 	}
@@ -216,24 +207,18 @@ func (o *options) exempt() manifest.Identities {
 
 // compile reads the policies, and compiles those with the effect Deny.
 func (o *options) compile(ctx context.Context) ([]*barrier.Barrier, *report, error) {
-	conditions, err := cel.NewCompiler()
+	compilers, err := simulation.NewCompilers()
 	if err != nil {
 		return nil, nil, err
 	}
-	policies, err := partial.NewPolicyCompiler(conditions)
+	compiler, err := barrier.NewCompiler(barrier.Config{Policies: compilers.Policies, Exempt: o.exempt()})
 	if err != nil {
 		return nil, nil, err
 	}
-	compiler, err := barrier.NewCompiler(barrier.Config{Policies: policies, Exempt: o.exempt()})
-	if err != nil {
-		return nil, nil, err
-	}
-	l := policyfile.NewLoader(*o.flags.Namespace, policies)
+	l := policyfile.NewLoader(o.NamespaceFlag(), compilers.Policies)
 	l.AcceptMappings = true
-	documents, errs := document.Read(o.In, *o.filenames.Filenames, *o.filenames.Recursive)
-	for _, d := range documents {
-		l.Load(ctx, d)
-	}
+	documents, errs := o.files.Read(o.In)
+	l.Load(ctx, documents...)
 	if l.Errs = append(errs, l.Errs...); len(l.Errs) == 0 && len(l.Sorted()) == 0 && len(l.SortedMappings()) == 0 {
 		l.Errs = []error{errNothing}
 	}
@@ -260,9 +245,7 @@ func (o *options) compile(ctx context.Context) ([]*barrier.Barrier, *report, err
 	}
 	barriers = append(barriers, ofMappings...)
 	for _, warning := range l.Warnings {
-		if _, err := fmt.Fprintln(o.ErrOut, "Warning: "+printable.Lines(warning)); err != nil {
-			return nil, nil, err
-		}
+		o.Warn(warning)
 	}
 	return barriers, report, nil
 }
@@ -300,9 +283,9 @@ func (o *options) writeReport(r *report) error {
 		return nil
 	}
 	text, err := r.table()
-	if o.reportFormat == reportJSON {
+	if o.reportFormat.Value == reportJSON {
 		var content []byte
-		content, err = printable.Indented(r)
+		content, err = printable.Indented(r, "    ")
 		text = string(content)
 	}
 	if err != nil {
@@ -323,7 +306,7 @@ func (o *options) writeReport(r *report) error {
 
 // compare compares barriers with the cluster.
 func (o *options) compare(ctx context.Context, barriers []*barrier.Barrier) error {
-	config, err := o.flags.ToRESTConfig()
+	config, err := o.Config()
 	if err != nil {
 		return err
 	}

@@ -6,14 +6,10 @@ SPDX-License-Identifier: Apache-2.0
 package render
 
 import (
-	"bytes"
-
-	"go.yaml.in/yaml/v2"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/proviso-authz/proviso/pkg/barrier"
-	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 )
 
 // manifests returns the objects of barriers in the form in which users write them: each policy before its binding, without what servers
@@ -44,33 +40,4 @@ func plain(object runtime.Object) (map[string]any, error) {
 	unstructured.RemoveNestedField(fields, "metadata", "creationTimestamp")
 	unstructured.RemoveNestedField(fields, "status")
 	return fields, nil
-}
-
-// The formats of manifests.
-const (
-	formatYAML = "yaml"
-	formatJSON = "json"
-)
-
-// format writes objects for kubectl apply: as documents of YAML, or as a JSON list.
-func format(objects []map[string]any, output string) ([]byte, error) {
-	if output == formatJSON {
-		if objects == nil {
-			objects = []map[string]any{}
-		}
-		return printable.Indented(map[string]any{"apiVersion": "v1", "kind": "List", "items": objects})
-	}
-	var text bytes.Buffer
-	for i, object := range objects {
-		// Not by way of JSON, as sigs.k8s.io/yaml does: JSON may have characters that YAML cannot have.
-		document, err := yaml.Marshal(object)
-		if err != nil {
-			return nil, err
-		}
-		if i > 0 {
-			text.WriteString("---\n")
-		}
-		text.Write(document)
-	}
-	return text.Bytes(), nil
 }

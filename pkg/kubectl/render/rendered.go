@@ -11,6 +11,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/barrier"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
+	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
 )
 
@@ -41,7 +42,7 @@ func Policies(compiler *partial.Compiler, policies []policyfile.Policy) ([]Rende
 			if err != nil {
 				return nil, err
 			}
-			text, err := format(objects, formatYAML)
+			text, err := document.Manifests(objects, document.YAML)
 			if err != nil {
 				return nil, err
 			}

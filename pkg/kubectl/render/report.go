@@ -9,7 +9,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -122,7 +121,7 @@ func (r *report) untranslated() (count int) {
 func (r *report) table() (string, error) {
 	var text bytes.Buffer
 	w := printers.GetNewTabWriter(&text)
-	row := func(cells ...string) { writeRow(w, cells...) }
+	row := func(cells ...string) { printable.WriteRow(w, "", cells...) }
 	row("POLICY", "RULE", "VERBS", "RESOURCES", "TRANSLATED", "REMARK")
 	barriers := 0
 	for i := range r.Policies {
@@ -153,14 +152,6 @@ func (r *report) table() (string, error) {
 	}
 	text.WriteString("\n")
 	return text.String(), nil
-}
-
-// writeRow writes a row of a table. Flush returns its errors.
-func writeRow(w io.Writer, cells ...string) {
-	for i := range cells {
-		cells[i] = printable.Text(cells[i])
-	}
-	_, _ = fmt.Fprintln(w, strings.Join(cells, "\t"))
 }
 
 // none is a cell without a value.

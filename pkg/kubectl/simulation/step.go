@@ -30,7 +30,11 @@ func (c *Compilers) Steps(ctx context.Context, source *engine.Source, r *Request
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.situationOf(ctx, chain, chain, r)
+	return c.stepsOf(ctx, chain, r)
+}
+
+func (c *Compilers) stepsOf(ctx context.Context, chain *Chain, r *Request) ([]Step, error) {
+	s, err := c.situationOf(ctx, chain, r)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,6 @@ import (
 
 	"k8s.io/cli-runtime/pkg/printers"
 
-	"github.com/proviso-authz/proviso/pkg/kubectl/conditiontable"
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 )
 
@@ -22,24 +21,14 @@ const (
 	outputJSON  = "json"
 )
 
-func printJSON(out io.Writer, r *report) error {
-	text, err := printable.Indented(r)
-	if err != nil {
-		return err
-	}
-	_, err = out.Write(text)
-	return err
-}
-
 // printTable prints a row for each binding and policy that decides for a subject, and then the policies that restrict the request.
 func printTable(out io.Writer, r *report) error {
 	w := printers.GetNewTabWriter(out)
-	conditiontable.WriteRow(w, "ANSWER", "SUBJECT", "EFFECT", "CONDITION", "BY", "DESCRIPTION")
+	printable.WriteRow(w, "-", "ANSWER", "SUBJECT", "EFFECT", "CONDITION", "BY", "DESCRIPTION")
 	for i := range r.Subjects {
 		s := &r.Subjects[i]
-		answer := strings.ReplaceAll(s.Answer, answerYesIf, "yes, if")
 		for _, p := range s.Parts {
-			conditiontable.WriteRow(w, answer, s.String(), string(p.Effect), p.text(), p.Source.String(), p.Description)
+			printable.WriteRow(w, "-", s.Answer.Text(), s.String(), string(p.Effect), p.text(), p.Source.String(), p.Description)
 		}
 	}
 	if err := w.Flush(); err != nil || len(r.Restrictions) == 0 {
@@ -49,7 +38,7 @@ func printTable(out io.Writer, r *report) error {
 		return err
 	}
 	w = printers.GetNewTabWriter(out) // a writer keeps the widths of its columns
-	conditiontable.WriteRow(w, "RESTRICTED BY", "EFFECT", "SUBJECTS", "CONDITION", "DESCRIPTION")
+	printable.WriteRow(w, "-", "RESTRICTED BY", "EFFECT", "SUBJECTS", "CONDITION", "DESCRIPTION")
 	for i := range r.Restrictions {
 		x := &r.Restrictions[i]
 		subjects := make([]string, 0, len(x.Subjects))
@@ -59,7 +48,7 @@ func printTable(out io.Writer, r *report) error {
 		if x.AllUsers {
 			subjects = append(subjects, "all users")
 		}
-		conditiontable.WriteRow(w, x.Source.String(), string(x.Effect), strings.Join(subjects, ", "), x.text(), x.Description)
+		printable.WriteRow(w, "-", x.Source.String(), string(x.Effect), strings.Join(subjects, ", "), x.text(), x.Description)
 	}
 	return w.Flush()
 }

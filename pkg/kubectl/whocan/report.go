@@ -8,6 +8,7 @@ package whocan
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -18,17 +19,10 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
-	"github.com/proviso-authz/proviso/pkg/kubectl/conditiontable"
+	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
 	"github.com/proviso-authz/proviso/pkg/kubectl/question"
 	"github.com/proviso-authz/proviso/pkg/kubectl/rbac"
 	"github.com/proviso-authz/proviso/pkg/kubectl/terminal"
-)
-
-// The answers for a subject.
-const (
-	answerYes   = "yes"
-	answerYesIf = "yes-if"
-	answerNo    = "no"
 )
 
 // The kinds of sources that are no objects of RBAC.
@@ -64,8 +58,8 @@ type permission struct {
 // subjectAnswer is the answer for one subject, with everything that allows or restricts it, in the order in which it decides.
 type subjectAnswer struct {
 	subjectName
-	Answer string `json:"answer"`
-	Parts  []part `json:"parts"`
+	Answer answer.Verdict `json:"answer"`
+	Parts  []part         `json:"parts"`
 }
 
 type subjectName struct {
@@ -147,10 +141,7 @@ func (in *input) policy(key engine.Key, compiler *partial.Compiler) *policy {
 func reportOf(ctx context.Context, in *input, record authorizer.AttributesRecord, compiler *partial.Compiler) *report {
 	r := &report{
 		APIVersion: "report.proviso.dev/v1alpha1", Kind: "WhoCan", Gaps: slices.Clone(in.gaps),
-		Request: question.Request{
-			Verb: record.Verb, Group: record.APIGroup, Version: record.APIVersion, Resource: record.Resource, Subresource: record.Subresource,
-			Namespace: record.Namespace, Name: record.Name, Path: record.Path,
-		},
+		Request:  question.RequestOf(record),
 		Warnings: []string{}, Subjects: []subjectAnswer{}, Restrictions: []restriction{}, Narrower: []narrowerGrant{},
 	}
 	ctx = engine.WithNamespaces(ctx, in.namespaces)
@@ -176,7 +167,7 @@ func reportOf(ctx context.Context, in *input, record authorizer.AttributesRecord
 			r.Narrower = append(r.Narrower, narrowerGrant{Source: sourceOfPermission(p), Subjects: namesOf(p.Spec.Subjects)})
 		}
 	}
-	for _, key := range sortedKeys(in.policies) {
+	for _, key := range slices.SortedFunc(maps.Keys(in.policies), engine.Key.Compare) {
 		spec := in.policies[key]
 		if spec.Enforcement == policyv1alpha1.PolicyEnforcementAudit || in.isClusterScoped && key.Namespace != "" {
 			continue
@@ -203,23 +194,6 @@ func reportOf(ctx context.Context, in *input, record authorizer.AttributesRecord
 	return r
 }
 
-func sortedKeys(policies map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec) []engine.Key {
-	keys := make([]engine.Key, 0, len(policies))
-	for key := range policies {
-		keys = append(keys, key)
-	}
-	slices.SortFunc(keys, func(a, b engine.Key) int {
-		switch {
-		case a.Less(b):
-			return -1
-		case b.Less(a):
-			return 1
-		}
-		return 0
-	})
-	return keys
-}
-
 // check adds the gaps and the warnings about a policy.
 func (r *report) check(p *policy, of *stored) {
 	if p.failure != nil {
@@ -233,7 +207,7 @@ func (r *report) check(p *policy, of *stored) {
 func (r *report) answer(ctx context.Context, q requester) *subjectAnswer {
 	a := &subjectAnswer{subjectName: nameOf(q.subject)}
 	if slices.Contains(q.user.Groups, user.SystemPrivilegedGroup) {
-		a.Answer = answerYes
+		a.Answer = answer.Yes
 		a.Parts = []part{{Effect: policyv1alpha1.PolicyEffectAllow, Source: source{Kind: kindPrivilegedGroup, Name: user.SystemPrivilegedGroup}, Description: "every request of the group is allowed"}}
 		return a
 	}
@@ -265,26 +239,26 @@ func (t *tally) add(effect policyv1alpha1.PolicyEffect, of result) {
 }
 
 // answer returns the answer of a chain of authorizers: Deny policies, RBAC, NoOpinion policies, Allow policies.
-func (t *tally) answer() string {
+func (t *tally) answer() answer.Verdict {
 	const deny, noOpinion, allow = policyv1alpha1.PolicyEffectDeny, policyv1alpha1.PolicyEffectNoOpinion, policyv1alpha1.PolicyEffectAllow
 	switch {
 	case t.always[deny]:
-		return answerNo
+		return answer.No
 	case t.permitted && t.onCondition[deny]:
-		return answerYesIf
+		return answer.YesIf
 	case t.permitted:
-		return answerYes
+		return answer.Yes
 	case t.permittedNarrower && !t.isAllowed():
-		return answerYesIf
+		return answer.YesIf
 	//guard:who-can-policies-hold-back
 	case t.always[noOpinion]:
-		return answerNo
+		return answer.No
 	case t.isAllowed():
-		return answerYes
+		return answer.Yes
 	case t.always[allow], t.onCondition[allow]:
-		return answerYesIf
+		return answer.YesIf
 	}
-	return answerNo
+	return answer.No
 }
 
 // isAllowed reports whether policies allow the request whatever its conditions are.
@@ -317,7 +291,7 @@ func (r *report) partsOf(ctx context.Context, q requester, effect policyv1alpha1
 
 func (p *policy) part(of needs) part {
 	made := part{Effect: p.spec.Effect, Source: sourceOfPolicy(p.key), Condition: of.condition, Words: of.words, Description: p.spec.Description}
-	if words := conditiontable.Words(of.condition); made.Words == "" && words != of.condition {
+	if words := answer.Words(of.condition); made.Words == "" && words != of.condition {
 		made.Words = words
 	}
 	return made

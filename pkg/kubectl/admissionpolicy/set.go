@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/proviso-authz/proviso/pkg/barrier"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
@@ -119,11 +120,7 @@ func (l *loader) policyOrBinding(d document.Document, typeMeta metav1.TypeMeta) 
 }
 
 func titleOf(kind string, object metav1.Object) string {
-	name := object.GetName()
-	if object.GetNamespace() != "" {
-		name = object.GetNamespace() + "/" + name
-	}
-	return fmt.Sprintf("%s %q", kind, name)
+	return fmt.Sprintf("%s %q", kind, cache.MetaObjectToName(object))
 }
 
 // isNew checks that an object has a name, and that no other object of the kind has the same.

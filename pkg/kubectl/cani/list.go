@@ -13,9 +13,11 @@ import (
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/printers"
+	"k8s.io/component-helpers/auth/rbac/validation"
 
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 )
@@ -83,7 +85,7 @@ func (o *options) listChanges(ctx context.Context, rules []authorizationv1.Resou
 		return nil, err
 	}
 	o.Warn(warningList)
-	changes, unenforced, err := o.changes(ctx, rules)
+	changes, unenforced, err := o.changes(ctx, granted(rules))
 	if err == nil && len(unenforced) > 0 {
 		o.Warn(warningUnenforcedList + strings.Join(unenforced, ", "))
 	}
@@ -107,17 +109,9 @@ func rulesOf(status *authorizationv1.SubjectRulesReviewStatus) []rule {
 			}
 		}
 	}
-	for _, r := range status.ResourceRules {
-		names := r.ResourceNames
-		if len(names) == 0 {
-			names = []string{""}
-		}
-		for _, group := range r.APIGroups {
-			for _, resource := range r.Resources {
-				for _, name := range names {
-					add(rule{Resource: resourceOf(resource, group), Name: name, Verbs: slices.Clone(r.Verbs)})
-				}
-			}
+	for _, r := range granted(status.ResourceRules) {
+		for _, one := range validation.BreakdownRule(r) {
+			add(rule{Resource: resourceOf(one.Resources[0], one.APIGroups[0]), Name: strings.Join(one.ResourceNames, ""), Verbs: one.Verbs})
 		}
 	}
 	for _, r := range status.NonResourceRules {
@@ -129,6 +123,15 @@ func rulesOf(status *authorizationv1.SubjectRulesReviewStatus) []rule {
 		return strings.Compare(a.Resource+"\x00"+a.URL+"\x00"+a.Name, b.Resource+"\x00"+b.URL+"\x00"+b.Name)
 	})
 	return rules
+}
+
+// granted returns the rules for resources as rules of RBAC.
+func granted(rules []authorizationv1.ResourceRule) []rbacv1.PolicyRule {
+	granted := make([]rbacv1.PolicyRule, 0, len(rules))
+	for _, r := range rules {
+		granted = append(granted, rbacv1.PolicyRule{Verbs: r.Verbs, APIGroups: r.APIGroups, Resources: r.Resources, ResourceNames: r.ResourceNames})
+	}
+	return granted
 }
 
 // resourceOf returns a resource with its group, as in deployments.apps/scale.

@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -44,14 +43,10 @@ type change struct {
 
 // changes asks about each verb of each resource in discovery, and returns the answers that differ from the rules, and those with conditions.
 // They are grouped by resource and answer. unenforced are actions with conditions that no server evaluates.
-func (o *options) changes(ctx context.Context, rules []authorizationv1.ResourceRule) (changes []*change, unenforced []string, err error) {
+func (o *options) changes(ctx context.Context, granted []rbacv1.PolicyRule) (changes []*change, unenforced []string, err error) {
 	actions, err := o.actions()
 	if err != nil {
 		return nil, nil, err
-	}
-	granted := make([]rbacv1.PolicyRule, 0, len(rules))
-	for _, r := range rules {
-		granted = append(granted, rbacv1.PolicyRule{Verbs: r.Verbs, APIGroups: r.APIGroups, Resources: r.Resources, ResourceNames: r.ResourceNames})
 	}
 	answers, isUnenforced := make([]*answer.Answer, len(actions)), make([]bool, len(actions))
 	group, ctx := errgroup.WithContext(ctx)

@@ -19,6 +19,7 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v2"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -43,12 +44,11 @@ type Document struct {
 }
 
 // TypeMeta returns the apiVersion and the kind of the object, or an error if it has none.
-func (d Document) TypeMeta() (metav1.TypeMeta, error) {
-	meta := metav1.TypeMeta{}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(d.JSON, &meta); err != nil || meta.Kind == "" || meta.APIVersion == "" {
-		return meta, errNoObject // err quotes the document, which may have secrets
+func (d Document) TypeMeta() (typeMeta metav1.TypeMeta, err error) {
+	if kjson.UnmarshalCaseSensitivePreserveInts(d.JSON, &typeMeta) != nil || typeMeta.Kind == "" || typeMeta.APIVersion == "" {
+		err = errNoObject // the other error quotes the document, which may have secrets
 	}
-	return meta, nil
+	return typeMeta, err
 }
 
 // Decode reads the object strictly.
@@ -287,8 +287,8 @@ func (e *Errors) Fail(at Source, name string, err error) {
 // Each calls load with each object of documents. In place of a list of objects of any kind, as kubectl get prints it, it calls load with the items.
 func (e *Errors) Each(documents []Document, load func(Document, metav1.TypeMeta)) {
 	for _, d := range documents {
-		meta, err := d.TypeMeta()
-		if err == nil && meta.APIVersion == "v1" && meta.Kind == "List" {
+		typeMeta, err := d.TypeMeta()
+		if err == nil && typeMeta.APIVersion == "v1" && typeMeta.Kind == "List" {
 			var list []Document
 			if list, err = items(d); err == nil {
 				e.Each(list, load)
@@ -299,7 +299,7 @@ func (e *Errors) Each(documents []Document, load func(Document, metav1.TypeMeta)
 			e.Fail(d.Source, "", err)
 			continue
 		}
-		load(d, meta)
+		load(d, typeMeta)
 	}
 }
 
@@ -318,6 +318,21 @@ func items(d Document) (items []Document, err error) {
 		items = append(items, Document{Source: d.Source.At(i), JSON: list.Items[i].Raw})
 	}
 	return items, err
+}
+
+// EachItem calls add with each item of a list of one kind, and with another object itself.
+func (e *Errors) EachItem(at Source, object runtime.Object, add func(Source, runtime.Object)) {
+	if !meta.IsListType(object) {
+		add(at, object)
+		return
+	}
+	list, err := meta.ExtractList(object)
+	if err != nil {
+		e.Fail(at, "", err)
+	}
+	for i, item := range list {
+		add(at.At(i), item)
+	}
 }
 
 // At returns the source of an item of a list. Items count from 0 here, and from 1 in messages.

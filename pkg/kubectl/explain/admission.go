@@ -76,7 +76,7 @@ func (x *explainer) traceValidation(ctx context.Context, f *admissionpolicy.Fail
 	if err != nil {
 		return nil, nil //nolint:nilerr,nilnil // the engine has not all that admission has
 	}
-	request, err := x.admission.WithNamespace(x.request)
+	request, err := x.admission.WithNamespace(&x.request)
 	if err != nil {
 		return nil, err
 	}

@@ -7,20 +7,18 @@ package explain
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
-	"k8s.io/apiserver/pkg/cel/openapi/resolver"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/authorization/order"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
-	"github.com/proviso-authz/proviso/pkg/kubectl/admissionpolicy"
 	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
@@ -126,34 +124,28 @@ type value struct {
 // maxBecause bounds the deciding parts that are listed.
 const maxBecause = 32
 
-// explainer explains one request.
+// explainer explains the request of an input.
 type explainer struct {
-	compilers *simulation.Compilers
-	source    *engine.Source
-	// admission has the ValidatingAdmissionPolicies, none if they are not known.
-	admission *admissionpolicy.Set
-	request   *simulation.Request
-	secrecy   secrecy
-	// schemas are the schemas of objects.
-	schemas resolver.SchemaResolver
-	// isPermitted says what RBAC does: yes, no, or nothing if it is not known.
-	isPermitted *bool
+	*input
+
+	source  *engine.Source
+	secrecy secrecy
 }
 
 // explain decides the request, and explains the decision.
 func (x *explainer) explain(ctx context.Context) (*explanation, error) {
-	decided, err := x.admission.Decide(ctx, x.compilers, x.source, x.request)
+	decided, err := x.admission.Decide(ctx, x.compilers, x.source, &x.request)
 	if err != nil {
 		return nil, err
 	}
 	decisions := decided.Decisions
-	steps, err := x.compilers.Steps(ctx, x.source, x.request)
+	steps, err := x.compilers.Steps(ctx, x.source, &x.request)
 	if err != nil {
 		return nil, err
 	}
 	e := &explanation{
 		Decision: decisions.Last(), AtAuthorization: decisions.Decision, WithObject: decisions.Outcome,
-		User: x.request.Spec.User, Request: requestText(x.request),
+		User: x.request.Spec.User, Request: requestText(&x.request),
 	}
 	isDecided := false
 	for _, step := range steps {
@@ -177,9 +169,6 @@ func (x *explainer) explain(ctx context.Context) (*explanation, error) {
 			return nil, err
 		}
 	}
-	if !e.agrees() {
-		return nil, errDisagrees
-	}
 	x.markDeciding(e, decisions)
 	for _, m := range e.Chain {
 		for _, p := range m.Policies {
@@ -190,26 +179,6 @@ func (x *explainer) explain(ctx context.Context) (*explanation, error) {
 	}
 	e.Because = e.Because[:min(len(e.Because), maxBecause)]
 	return e, x.findNearMiss(ctx, e)
-}
-
-var errDisagrees = errors.New("the opinions of the authorizers do not agree with the decision: this is a mistake in explain")
-
-// agrees reports whether the decision follows from the opinions of the authorizers.
-func (e *explanation) agrees() bool {
-	if last := e.Chain[len(e.Chain)-1]; last.Name == admissionName {
-		return e.Decision == answer.No // it was allowed before
-	}
-	for _, m := range e.Chain {
-		switch m.Opinion {
-		case opinionAllow:
-			return e.Decision == answer.Yes
-		case opinionDeny:
-			return e.Decision == answer.No
-		case opinionConditions:
-			return e.WithObject == "" // the decision is not known, or no if the conditions can only deny
-		}
-	}
-	return e.Decision == answer.No
 }
 
 func opinionOf(d authorization.Decision) string {
@@ -268,7 +237,7 @@ func (x *explainer) policyOf(traced *engine.PolicyTrace) *policy {
 }
 
 // nameOf returns the name of a policy as reasons have it.
-func nameOf(key engine.Key) string { return strings.TrimPrefix(key.Namespace+"/"+key.Name, "/") }
+func nameOf(key engine.Key) string { return cache.NewObjectName(key.Namespace, key.Name).String() }
 
 // resultOf returns the result of a condition or of a part of it that is a bool.
 func resultOf(traced *partial.Trace) string {

@@ -43,11 +43,13 @@ type input struct {
 	// isOffline says that nothing is read but documents: no file that a document names, and no cluster.
 	isOffline bool
 
-	request     simulation.Request
-	policies    []policyfile.Policy
-	admission   *admissionpolicy.Set
+	request  simulation.Request
+	policies []policyfile.Policy
+	// admission has the ValidatingAdmissionPolicies, if they are known.
+	admission *admissionpolicy.Set
+	// isPermitted says what RBAC does: yes, no, or nothing if it is not known.
 	isPermitted *bool
-	// schemas are the schemas of objects that the cluster publishes, or nil.
+	// schemas are the schemas of objects that the cluster publishes, or of files.
 	schemas         resolver.SchemaResolver
 	recorded        map[string]string
 	warnings, notes []string
@@ -266,12 +268,12 @@ func (in *input) explainer() (*explainer, error) {
 	if len(errs) > 0 {
 		return nil, utilerrors.NewAggregate(errs)
 	}
-	schemas := in.schemas
-	if schemas == nil || len(in.openAPI) > 0 {
-		schemas = read
+	if in.schemas == nil || len(in.openAPI) > 0 {
+		in.schemas = read
 	}
+	in.admission = cmp.Or(in.admission, &admissionpolicy.Set{})
 	hidden, err := secrecyOf(&in.request, in.hide)
-	return &explainer{schemas: schemas, compilers: in.compilers, source: source, admission: cmp.Or(in.admission, &admissionpolicy.Set{}), request: &in.request, secrecy: hidden, isPermitted: in.isPermitted}, err
+	return &explainer{input: in, source: source, secrecy: hidden}, err
 }
 
 // permissionFor returns a permission for this request only: checks that conditions make are about others.

@@ -116,7 +116,7 @@ func (x *explainer) findNearMiss(ctx context.Context, e *explanation) error {
 		e.NoNearMiss = noMissUnknown
 		return nil
 	}
-	objects := objectsOf(x.request)
+	objects := objectsOf(&x.request)
 	variable, object := cel.Object, objects[cel.Object]
 	if object == nil {
 		variable, object = cel.OldObject, objects[cel.OldObject]
@@ -194,7 +194,7 @@ func (s *search) try(ctx context.Context) (*nearMiss, error) {
 		} else {
 			data.OldObject = &runtime.RawExtension{Raw: text}
 		}
-		request := *s.request
+		request := s.request
 		request.Data = &data
 		if !s.admission.IsEmpty() && s.admission.Validate(&request) != nil {
 			continue // no server reads such an object
@@ -497,23 +497,11 @@ func (s *search) mayChange(path []any) bool {
 }
 
 // valueAt returns the value of a field.
-func valueAt(object map[string]any, path []any) (any, bool) {
-	var now any = object
+func valueAt(object map[string]any, path []any) (now any, has bool) {
+	now, has = object, true
 	for _, step := range path {
-		switch step := step.(type) {
-		case string:
-			entries, _ := now.(map[string]any)
-			next, ok := entries[step]
-			if !ok {
-				return nil, false
-			}
-			now = next
-		case int64:
-			list, _ := now.([]any)
-			if step < 0 || step >= int64(len(list)) {
-				return nil, false
-			}
-			now = list[step]
+		if now, has = openapi.ValueOf(now, step); !has {
+			return nil, false
 		}
 	}
 	return now, true

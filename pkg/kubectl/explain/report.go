@@ -55,7 +55,7 @@ func Documents(ctx context.Context, compilers *simulation.Compilers, documents [
 	if e.NearMiss != nil {
 		r.NearMiss = e.NearMiss.String()
 	}
-	conditions, err := compilers.Conditions(ctx, x.source, x.request)
+	conditions, err := compilers.Conditions(ctx, x.source, &x.request)
 	if err != nil {
 		return nil, []error{err}
 	}

@@ -9,7 +9,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,6 +24,7 @@ import (
 	"github.com/proviso-authz/proviso/apis/policy/validation"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 	"github.com/proviso-authz/proviso/pkg/policy"
 	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
@@ -92,24 +95,22 @@ func (l *Loader) load(ctx context.Context, d document.Document, meta metav1.Type
 		l.Fail(d.Source, "", err)
 		return
 	}
-	switch object := object.(type) {
-	case *policyapi.ClusterAuthorizationPolicy:
-		l.cluster(ctx, d.Source, object)
-	case *policyapi.AuthorizationPolicy:
-		l.namespaced(ctx, d.Source, object)
-	case *policyapi.ClusterAuthorizationPolicyList:
-		for i := range object.Items {
-			l.cluster(ctx, d.Source.At(i), &object.Items[i])
+	l.EachItem(d.Source, object, func(at document.Source, object runtime.Object) {
+		switch object := object.(type) {
+		case *policyapi.ClusterAuthorizationPolicy:
+			l.add(ctx, at, &object.ObjectMeta, &object.Spec, false, func() field.ErrorList { return validation.ValidateClusterAuthorizationPolicy(object) })
+		case *policyapi.AuthorizationPolicy:
+			l.namespaced(ctx, at, object)
+		case *policyapi.FieldPermissionMapping:
+			if l.AcceptMappings {
+				l.addMapping(at, object)
+				return
+			}
+			l.Fail(at, "", l.otherKind(meta))
+		default:
+			l.Fail(at, "", l.otherKind(meta))
 		}
-	case *policyapi.AuthorizationPolicyList:
-		for i := range object.Items {
-			l.namespaced(ctx, d.Source.At(i), &object.Items[i])
-		}
-	default:
-		if !l.AcceptMappings || !l.loadMapping(d.Source, object) {
-			l.Fail(d.Source, "", l.otherKind(meta))
-		}
-	}
+	})
 }
 
 func (l *Loader) otherKind(meta metav1.TypeMeta) error {
@@ -118,10 +119,6 @@ func (l *Loader) otherKind(meta metav1.TypeMeta) error {
 		kinds = "ClusterAuthorizationPolicy, AuthorizationPolicy or FieldPermissionMapping"
 	}
 	return fmt.Errorf("kind %q of apiVersion %q is not a policy: want %s of %s", meta.Kind, meta.APIVersion, kinds, policyv1alpha1.SchemeGroupVersion)
-}
-
-func (l *Loader) cluster(ctx context.Context, at document.Source, p *policyapi.ClusterAuthorizationPolicy) {
-	l.add(ctx, at, &p.ObjectMeta, &p.Spec, false, func() field.ErrorList { return validation.ValidateClusterAuthorizationPolicy(p) })
 }
 
 func (l *Loader) namespaced(ctx context.Context, at document.Source, p *policyapi.AuthorizationPolicy) {
@@ -197,4 +194,46 @@ func SpecsOf(policies []Policy) map[engine.Key]*policyv1alpha1.AuthorizationPoli
 		specs[p.Key] = p.Spec
 	}
 	return specs
+}
+
+// Mapping is a valid FieldPermissionMapping.
+type Mapping struct {
+	*policyapi.FieldPermissionMapping
+	Source document.Source
+}
+
+// addMapping checks a mapping as the server does.
+func (l *Loader) addMapping(at document.Source, m *policyapi.FieldPermissionMapping) {
+	title := fmt.Sprintf("FieldPermissionMapping %q", m.Name)
+	if m.Name == "" && m.GenerateName != "" {
+		l.Fail(at, title, errGeneratedKey)
+		return
+	}
+	//guard:render-invalid-mappings
+	errs := validation.ValidateFieldPermissionMapping(m)
+	var warnings []string
+	if len(errs) == 0 {
+		//guard:render-expressions-mappings
+		_, warnings, errs = mapping.Compile(m.Name, &m.Spec)
+	}
+	for _, err := range errs {
+		l.Fail(at, title, err)
+	}
+	if len(errs) > 0 {
+		return
+	}
+	//guard:render-same-mapping-twice
+	if other, ok := l.mappings[m.Name]; ok {
+		l.Fail(at, title, fmt.Errorf("the same mapping is in %v, too", other.Source))
+		return
+	}
+	for _, warning := range warnings {
+		l.Warnings = append(l.Warnings, fmt.Sprintf("%v: %v: %s", at, title, warning))
+	}
+	l.mappings[m.Name] = Mapping{FieldPermissionMapping: m, Source: at}
+}
+
+// SortedMappings returns the valid mappings by name.
+func (l *Loader) SortedMappings() []Mapping {
+	return slices.SortedFunc(maps.Values(l.mappings), func(a, b Mapping) int { return strings.Compare(a.Name, b.Name) })
 }

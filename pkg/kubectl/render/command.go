@@ -52,9 +52,8 @@ type options struct {
 
 	exemptUsers, exemptGroups []string
 	provisoNamespace          string
-
-	// The flags that were set.
-	hasOutput, hasExemptUsers, hasExemptGroups, hasProvisoNamespace bool
+	// isSet reports whether a flag was set.
+	isSet func(flag string) bool
 }
 
 // NewCommand returns the command. The flags are those for clients, which the caller has added to the command or to one above it.
@@ -99,9 +98,7 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
   kubectl proviso render -f artifacts/render/policies --exempt-group=system:nodes --exempt-group=system:serviceaccounts:kube-system --exempt-group=system:serviceaccounts:backup`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			changed := cmd.Flags().Changed
-			o.hasOutput, o.hasProvisoNamespace = changed("output"), changed("proviso-namespace")
-			o.hasExemptUsers, o.hasExemptGroups = changed("exempt-user"), changed("exempt-group")
+			o.isSet = cmd.Flags().Changed
 			return o.run(cmd.Context())
 		},
 	}
@@ -149,10 +146,10 @@ func (o *options) validate() error {
 	}
 	fail(len(o.files.Names) == 0, errNoFiles)
 	errs = append(errs, o.output.Validate(), o.reportFormat.Validate()) // an aggregate has no nil
-	fail(o.check && o.hasOutput, errCheckOutput)
+	fail(o.check && o.isSet("output"), errCheckOutput)
 	fail(o.check && o.report == document.Stdin, errCheckReport)
 	fail(slices.Contains(o.exemptUsers, "") || slices.Contains(o.exemptGroups, ""), errEmptyExempt)
-	fail(o.hasProvisoNamespace && o.hasExemptUsers, errTwoExempt)
+	fail(o.isSet("proviso-namespace") && o.isSet("exempt-user"), errTwoExempt)
 	return utilerrors.NewAggregate(errs)
 }
 
@@ -196,10 +193,10 @@ func (o *options) run(ctx context.Context) error {
 // exempt returns the identities that no barrier refuses.
 func (o *options) exempt() manifest.Identities {
 	identities := manifest.DefaultIdentities(o.provisoNamespace)
-	if o.hasExemptUsers {
+	if o.isSet("exempt-user") {
 		identities.Users = o.exemptUsers
 	}
-	if o.hasExemptGroups {
+	if o.isSet("exempt-group") {
 		identities.Groups = o.exemptGroups
 	}
 	return identities

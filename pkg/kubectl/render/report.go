@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"k8s.io/cli-runtime/pkg/printers"
+	"k8s.io/client-go/tools/cache"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
@@ -158,10 +159,7 @@ func (r *report) table() (string, error) {
 const none = "-"
 
 func (p *policyReport) title() string {
-	if p.Namespace != "" {
-		return p.Kind + " " + p.Namespace + "/" + p.Name
-	}
-	return p.Kind + " " + p.Name
+	return p.Kind + " " + cache.NewObjectName(p.Namespace, p.Name).String()
 }
 
 func counted(n int, one, many string) string {

@@ -10,11 +10,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/client-go/tools/cache"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
@@ -350,7 +350,7 @@ func canHaveName(record authorizer.AttributesRecord) bool {
 
 // String returns a source as texts show it: the kind, except for policies and groups, and the name.
 func (s source) String() string {
-	name := strings.TrimPrefix(s.Namespace+"/"+s.Name, "/")
+	name := cache.NewObjectName(s.Namespace, s.Name).String()
 	switch s.Kind {
 	case kindClusterPolicy, kindNamespacedPolicy:
 		return "policy " + name
@@ -362,5 +362,5 @@ func (s source) String() string {
 
 // String returns the kind and the name of a subject.
 func (s subjectName) String() string {
-	return s.Kind + " " + strings.TrimPrefix(s.Namespace+"/"+s.Name, "/")
+	return s.Kind + " " + cache.NewObjectName(s.Namespace, s.Name).String()
 }

@@ -41,12 +41,26 @@ func (k Key) ConditionID() string {
 	return k.Namespace + namespacedDomain + "/" + k.Name
 }
 
+// The kinds of policies.
+const (
+	KindCluster    = "ClusterAuthorizationPolicy"
+	KindNamespaced = "AuthorizationPolicy"
+)
+
+// Kind returns the kind of the policy.
+func (k Key) Kind() string {
+	if k.Namespace == "" {
+		return KindCluster
+	}
+	return KindNamespaced
+}
+
 // String returns the kind and the name of the policy, with its namespace if it has one, for messages.
 func (k Key) String() string {
 	if k.Namespace == "" {
-		return fmt.Sprintf("ClusterAuthorizationPolicy %q", k.Name)
+		return fmt.Sprintf("%s %q", k.Kind(), k.Name)
 	}
-	return fmt.Sprintf("AuthorizationPolicy \"%s/%s\"", k.Namespace, k.Name)
+	return fmt.Sprintf("%s \"%s/%s\"", k.Kind(), k.Namespace, k.Name)
 }
 
 // Compare orders keys by namespace and name.

@@ -43,8 +43,8 @@ func (want result) compare(t *testing.T, got *admissionpolicy.Decisions) {
 	if diff := cmp.Diff(denying, got.Policies()); diff != "" {
 		t.Errorf("other policies deny (-want +got):\n%s", diff)
 	}
-	wantResult := &admissionpolicy.Result{Denying: denying, Warnings: want.warnings, Audited: want.audited, AuditAnnotations: want.annotations}
-	if diff := cmp.Diff(wantResult, got.Admission, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(admissionpolicy.Result{}, "Messages", "Refusals", "Traces")); diff != "" {
+	wantResult := &admissionpolicy.Result{Warnings: want.warnings, Audited: want.audited, AuditAnnotations: want.annotations}
+	if diff := cmp.Diff(wantResult, got.Admission, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(admissionpolicy.Result{}, "Refusals", "Traces")); diff != "" {
 		t.Errorf("another result (-want +got):\n%s", diff)
 	}
 }

@@ -30,7 +30,7 @@ func refusalsOf(t *testing.T, set *admissionpolicy.Set, request *strings.Replace
 		t.Fatalf("got %+v, %v, want one refusal", d, err)
 	}
 	refusal := d.Admission.Refusals[0]
-	if refusal.Policy != d.Admission.Denying[0] || refusal.Message != d.Admission.Messages[0] {
+	if refusal.Policy != d.Policies()[0] || refusal.Message != d.Admission.Messages() {
 		t.Errorf("got %+v, want the policy and the message of %+v", refusal, d.Admission)
 	}
 	return refusal.Failed

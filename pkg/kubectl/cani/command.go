@@ -20,6 +20,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/kubectl/command"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 	"github.com/proviso-authz/proviso/pkg/kubectl/question"
+	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 	"github.com/proviso-authz/proviso/pkg/kubectl/terminal"
 )
 
@@ -172,7 +173,7 @@ func (o *options) validate(args []string) error {
 		return errURLFile
 	case o.filename != "" && o.AllNamespaces:
 		return errFileAll
-	case o.filename != "" && operations[args[0]] == "":
+	case o.filename != "" && simulation.Operations[args[0]] == "":
 		return fmt.Errorf("--filename can not be used with the verb %q: only create, update, patch and delete have an object", args[0])
 	case o.filename != "" && o.Subresource != "" && args[0] != "update" && args[0] != "patch":
 		return errFileSub

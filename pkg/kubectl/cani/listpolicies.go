@@ -118,7 +118,11 @@ func (o *options) change(ctx context.Context, granted []rbacv1.PolicyRule) (a *a
 
 // actions returns the verbs of the resources in discovery, each in the preferred version of its group. Groups that do not answer cause a warning.
 func (o *options) actions() ([]question.Question, error) {
-	groups, lists, err := o.clients.discovery.ServerGroupsAndResources()
+	server, err := o.Flags.ToDiscoveryClient()
+	if err != nil {
+		return nil, err
+	}
+	groups, lists, err := server.ServerGroupsAndResources()
 	switch {
 	case discovery.IsGroupDiscoveryFailedError(err):
 		o.Warn("the list may be incomplete: " + err.Error())

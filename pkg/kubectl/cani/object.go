@@ -23,6 +23,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
+	"github.com/proviso-authz/proviso/pkg/kubectl/question"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 )
 
@@ -31,14 +32,6 @@ type object struct {
 	*unstructured.Unstructured
 
 	namespaced bool
-}
-
-// operations are the verbs for which an object can be given, and their operations at admission.
-var operations = map[string]authorizationv1alpha1.Operation{
-	"create": authorizationv1alpha1.OperationCreate,
-	"update": authorizationv1alpha1.OperationUpdate,
-	"patch":  authorizationv1alpha1.OperationUpdate,
-	"delete": authorizationv1alpha1.OperationDelete,
 }
 
 var errNoObject = errors.New("is not one object with apiVersion and kind")
@@ -113,7 +106,7 @@ func (o *options) decide(ctx context.Context, chain []authorizationv1alpha1.Subj
 	}
 	request := &authorizationv1alpha1.AuthorizationConditionsRequest{
 		ConditionSets: chain,
-		Operation:     operations[o.Verb],
+		Operation:     simulation.Operations[o.Verb],
 		Resource:      &metav1.GroupVersionResource{Group: o.Resource.Group, Version: o.Resource.Version, Resource: o.Resource.Resource},
 		SubResource:   o.Subresource, Name: o.Name, Namespace: o.Namespace,
 		UserInfo: user,
@@ -123,7 +116,11 @@ func (o *options) decide(ctx context.Context, chain []authorizationv1alpha1.Subj
 	if request.Object, request.OldObject, err = o.objects(ctx, chain); err != nil {
 		return nil, err
 	}
-	if request.NamespaceObject, err = o.namespaceObject(ctx); err != nil {
+	namespace, err := question.Namespace(ctx, o.clients.kube.CoreV1(), o.Namespace)
+	if err == nil && namespace != nil {
+		request.NamespaceObject, err = raw(namespace)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if request.Options, err = optionsOf(request.Operation); err != nil {
@@ -181,7 +178,7 @@ func (o *options) objects(ctx context.Context, chain []authorizationv1alpha1.Sub
 	if object, err = raw(o.object.Unstructured); err != nil {
 		return nil, nil, err
 	}
-	switch operations[o.Verb] {
+	switch simulation.Operations[o.Verb] {
 	case authorizationv1alpha1.OperationCreate:
 		return object, nil, nil
 	case authorizationv1alpha1.OperationDelete:
@@ -218,22 +215,6 @@ func readsStored(chain []authorizationv1alpha1.SubjectAccessReviewConditionSet) 
 		}
 	}
 	return false
-}
-
-// namespaceObject returns the namespace of the request, or nil if the user may not read it: then conditions that read it fail.
-func (o *options) namespaceObject(ctx context.Context) (*runtime.RawExtension, error) {
-	if o.Namespace == "" {
-		return nil, nil //nolint:nilnil // absence is a result, and not an error
-	}
-	namespace, err := o.clients.kube.CoreV1().Namespaces().Get(ctx, o.Namespace, metav1.GetOptions{})
-	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // absence is a result, and not an error
-	}
-	if err != nil {
-		return nil, err
-	}
-	namespace.APIVersion, namespace.Kind = "v1", "Namespace"
-	return raw(namespace)
 }
 
 // optionsOf returns the options of a request without parameters.

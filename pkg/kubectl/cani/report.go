@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package cani
 
 import (
-	"encoding/json"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -63,11 +62,8 @@ func (o *options) write(report any) error {
 
 // yamlOf returns YAML without characters that control a terminal.
 func yamlOf(report any) ([]byte, error) {
-	text, err := json.Marshal(report)
+	text, err := yaml.Marshal(report)
 	if err != nil {
-		return nil, err
-	}
-	if text, err = yaml.JSONToYAML(text); err != nil {
 		return nil, err
 	}
 	var escaped strings.Builder

@@ -9,11 +9,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/discovery"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -27,10 +31,9 @@ import (
 
 // clients are the clients of one cluster.
 type clients struct {
-	kube      kubernetes.Interface
-	discovery discovery.DiscoveryInterface
-	proviso   authorizationproviso.AuthorizationProvisoV1alpha1Interface
-	dynamic   dynamic.Interface
+	kube    kubernetes.Interface
+	proviso authorizationproviso.AuthorizationProvisoV1alpha1Interface
+	dynamic dynamic.Interface
 }
 
 func (o *options) newClients() (*clients, error) {
@@ -58,11 +61,7 @@ func (o *options) newClients() (*clients, error) {
 	if err != nil {
 		return nil, err
 	}
-	cached, err := o.Flags.ToDiscoveryClient()
-	if err != nil {
-		return nil, err
-	}
-	return &clients{kube: kube, discovery: cached, proviso: proviso, dynamic: objects}, nil
+	return &clients{kube: kube, proviso: proviso, dynamic: objects}, nil
 }
 
 // asCaller returns a configuration without impersonation.
@@ -217,4 +216,37 @@ func (o *options) askProviso(ctx context.Context) (*authorizationv1alpha1.Subjec
 		return nil, fmt.Errorf("the review of Proviso: %w", o.subject.errReview(err))
 	}
 	return status, nil
+}
+
+// subject is the user of --as, about whom the caller asks.
+type subject struct{ authenticationv1.UserInfo }
+
+// subjectOf returns the user that a server would impersonate, with the groups that the server adds.
+func subjectOf(as *rest.ImpersonationConfig) *subject {
+	s := &subject{authenticationv1.UserInfo{Username: as.UserName, UID: as.UID, Groups: slices.Clone(as.Groups)}}
+	for key, values := range as.Extra {
+		if s.Extra == nil {
+			s.Extra = map[string]authenticationv1.ExtraValue{}
+		}
+		s.Extra[strings.ToLower(key)] = values // as the names of the headers are
+	}
+	if namespace, _, err := serviceaccount.SplitUsername(s.Username); err == nil && len(s.Groups) == 0 {
+		s.Groups = serviceaccount.MakeGroupNames(namespace)
+	}
+	group := user.AllAuthenticated
+	if s.Username == user.Anonymous || slices.Contains(s.Groups, user.AllUnauthenticated) {
+		group = user.AllUnauthenticated
+	}
+	if !slices.Contains(s.Groups, group) {
+		s.Groups = append(s.Groups, group)
+	}
+	return s
+}
+
+// errReview adds what the caller needs to an error of a review about a user.
+func (s *subject) errReview(err error) error {
+	if s != nil && apierrors.IsForbidden(err) {
+		return fmt.Errorf("%w: to ask about another user, you need the ClusterRole proviso:reviewer", err)
+	}
+	return err
 }

@@ -20,6 +20,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/rest"
+	utilexec "k8s.io/utils/exec"
 	"k8s.io/utils/ptr"
 
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
@@ -82,6 +83,9 @@ func (o *Options) Warnings() []string {
 	defer o.mu.Unlock()
 	return append([]string{}, o.warnings...)
 }
+
+// Found returns the exit code 1, for a command that has found what it looks for. A message may be nil.
+func Found(message error) error { return utilexec.CodeExitError{Code: 1, Err: message} }
 
 // Files are the files in the flags --filename and --recursive.
 type Files struct {

@@ -19,7 +19,6 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/cli-runtime/pkg/printers"
 	rbacclient "k8s.io/client-go/kubernetes/typed/rbac/v1"
-	utilexec "k8s.io/utils/exec"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/kubectl/command"
@@ -28,9 +27,6 @@ import (
 	"github.com/proviso-authz/proviso/pkg/kubectl/rbac"
 	"github.com/proviso-authz/proviso/pkg/kubectl/terminal"
 )
-
-// codeLeftOut is the exit code if something is left out.
-const codeLeftOut = 1
 
 // options are the options of the command.
 type options struct {
@@ -127,7 +123,7 @@ func (o *options) run(ctx context.Context, args []string) error {
 	}
 	//guard:convert-exit-code-parts-left-out
 	if leftOut {
-		return utilexec.CodeExitError{Code: codeLeftOut, Err: errors.New("the policies do not allow all that the bindings allow: see the report")}
+		return command.Found(errors.New("the policies do not allow all that the bindings allow: see the report"))
 	}
 	return nil
 }
@@ -167,30 +163,21 @@ func (o *options) read(ctx context.Context) (objects *rbac.Objects, gaps []error
 	return objects, gaps, nil
 }
 
-// format writes policies for kubectl apply.
+// format writes policies for kubectl apply, in the form in which users write them.
 func format(policies []Policy, output string) ([]byte, error) {
 	objects := make([]map[string]any, 0, len(policies))
 	for _, p := range policies {
-		object, err := objectOf(p)
+		spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(p.Spec)
 		if err != nil {
 			return nil, err
 		}
-		objects = append(objects, object)
+		metadata := map[string]any{"name": p.Key.Name}
+		if p.Key.Namespace != "" {
+			metadata["namespace"] = p.Key.Namespace
+		}
+		objects = append(objects, map[string]any{"apiVersion": policyv1alpha1.SchemeGroupVersion.String(), "kind": p.Key.Kind(), "metadata": metadata, "spec": spec})
 	}
 	return document.Manifests(objects, output)
-}
-
-// objectOf returns a policy in the form in which users write it.
-func objectOf(p Policy) (map[string]any, error) {
-	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(p.Spec)
-	if err != nil {
-		return nil, err
-	}
-	kind, metadata := "ClusterAuthorizationPolicy", map[string]any{"name": p.Key.Name}
-	if p.Key.Namespace != "" {
-		kind, metadata["namespace"] = "AuthorizationPolicy", p.Key.Namespace
-	}
-	return map[string]any{"apiVersion": policyv1alpha1.SchemeGroupVersion.String(), "kind": kind, "metadata": metadata, "spec": spec}, nil
 }
 
 // unbound returns the roles to which no binding refers.

@@ -59,27 +59,25 @@ func (d Document) Decode(into any) error {
 
 // Source says where an object is.
 type Source struct {
-	path string
+	// Path is the path of the file.
+	Path string
+	// Line is the line of the file with which the text of the document begins, from 1. It is 0 if it is not known.
+	Line int
 	// document and item count from 1. item is 0 outside a list.
 	document, item int
-	// line is the line of the file with which the text of the document begins, from 1. It is 0 if it is not known.
-	line int
 }
 
 // Named returns the source of an object that comes from no file.
-func Named(name string) Source { return Source{path: name, document: 1} }
+func Named(name string) Source { return Source{Path: name, document: 1} }
 
 // String returns the path, the number of the document and, in a list, the number of the item.
 func (s Source) String() string {
-	text := fmt.Sprintf("%s, document %d", s.path, s.document)
+	text := fmt.Sprintf("%s, document %d", s.Path, s.document)
 	if s.item > 0 {
 		text += fmt.Sprintf(", item %d", s.item)
 	}
 	return text
 }
-
-// Line returns the line of the file with which the text of the document begins, from 1, or 0 if it is not known.
-func (s Source) Line() int { return s.line }
 
 // Error is an error about one document.
 type Error struct {
@@ -194,7 +192,7 @@ func readFile(path string, in io.Reader) ([]Document, error) {
 		content = append(content, '\n') // the reader of documents ends each line
 	}
 	var documents []Document
-	at := Source{path: path}
+	at := Source{Path: path}
 	end := 0 // of the document before
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
 	for {
@@ -206,10 +204,10 @@ func readFile(path string, in io.Reader) ([]Document, error) {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 		if begin := bytes.Index(content[end:], raw); begin >= 0 {
-			at.line = 1 + bytes.Count(content[:end+begin], []byte("\n"))
+			at.Line = 1 + bytes.Count(content[:end+begin], []byte("\n"))
 			end += begin + len(raw)
 		} else {
-			at.line = 0 // the reader has changed the line breaks
+			at.Line = 0 // the reader has changed the line breaks
 		}
 		objects, err := toJSON(raw)
 		if err != nil {
@@ -340,6 +338,3 @@ func (s Source) At(item int) Source {
 	s.item = item + 1
 	return s
 }
-
-// Path returns the path of the file.
-func (s Source) Path() string { return s.path }

@@ -31,7 +31,7 @@ func (x *explainer) addRefusals(ctx context.Context, e *explanation, refusals []
 	}
 	last := &member{Name: admissionName, Opinion: opinionDeny, Decides: true}
 	for _, r := range refusals {
-		if len(x.secrecy.fields) > 0 {
+		if len(x.secrecy) > 0 {
 			r.Message = notShown // it may quote a secret
 		}
 		p := &policy{Policy: r.Policy, Effect: authorization.EffectDeny, Description: r.Message, Result: "true", Decides: true, isAdmission: true}

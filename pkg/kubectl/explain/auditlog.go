@@ -174,9 +174,7 @@ func (in *input) readAnnotations(event *auditv1.Event) {
 		in.recorded[key] = printable.Shortened(text, maxAnnotationBytes)
 	}
 	reason := event.Annotations[annotationReason]
-	permitted := event.Annotations[annotationDecision] == "allow" && strings.HasPrefix(reason, "RBAC: allowed by ")
-	if permitted {
-		in.isPermitted = &permitted
-		in.request.Permissions = append(in.request.Permissions, permissionFor(&in.request))
+	if event.Annotations[annotationDecision] == "allow" && strings.HasPrefix(reason, "RBAC: allowed by ") {
+		in.permit()
 	}
 }

@@ -21,6 +21,7 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/cel/openapi/resolver"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/utils/ptr"
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
@@ -188,8 +189,8 @@ func (in *input) readTest(ctx context.Context, d document.Document) []error {
 	if len(errs) > 0 {
 		return errs
 	}
-	known := true // what RBAC allows is part of a test
-	in.policies, in.request, in.admission, in.warnings, in.isPermitted = test.Policies, *test.Request, test.Admission, test.Warnings, &known
+	in.policies, in.request, in.admission, in.warnings = test.Policies, *test.Request, test.Admission, test.Warnings
+	in.isPermitted = ptr.To(true) // what RBAC allows is part of a test
 	return nil
 }
 
@@ -260,9 +261,7 @@ func (in *input) explainer() (*explainer, error) {
 		return nil, err
 	}
 	if in.rbacAllows {
-		allowed := true
-		in.isPermitted = &allowed
-		in.request.Permissions = append(in.request.Permissions, permissionFor(&in.request))
+		in.permit()
 	}
 	read, errs := openapi.Read(in.openAPI)
 	if len(errs) > 0 {
@@ -276,17 +275,19 @@ func (in *input) explainer() (*explainer, error) {
 	return &explainer{input: in, source: source, secrecy: hidden}, err
 }
 
-// permissionFor returns a permission for this request only: checks that conditions make are about others.
-func permissionFor(r *simulation.Request) rbacv1.PolicyRule {
-	if a := r.Spec.NonResourceAttributes; a != nil {
-		return rbacv1.PolicyRule{Verbs: []string{a.Verb}, NonResourceURLs: []string{a.Path}}
+// permit adds a permission for this request only: checks that conditions make are about others.
+func (in *input) permit() {
+	rule := rbacv1.PolicyRule{}
+	if a := in.request.Spec.NonResourceAttributes; a != nil {
+		rule = rbacv1.PolicyRule{Verbs: []string{a.Verb}, NonResourceURLs: []string{a.Path}}
+	} else {
+		a := in.request.Spec.ResourceAttributes
+		rule = rbacv1.PolicyRule{Verbs: []string{a.Verb}, APIGroups: []string{a.Group}, Resources: []string{strings.TrimSuffix(a.Resource+"/"+a.Subresource, "/")}}
+		if a.Name != "" {
+			rule.ResourceNames = []string{a.Name}
+		}
 	}
-	a := r.Spec.ResourceAttributes
-	rule := rbacv1.PolicyRule{Verbs: []string{a.Verb}, APIGroups: []string{a.Group}, Resources: []string{strings.TrimSuffix(a.Resource+"/"+a.Subresource, "/")}}
-	if a.Name != "" {
-		rule.ResourceNames = []string{a.Name}
-	}
-	return rule
+	in.isPermitted, in.request.Permissions = ptr.To(true), append(in.request.Permissions, rule)
 }
 
 // requestText returns the request in words.

@@ -16,8 +16,9 @@ import (
 	"time"
 
 	"github.com/google/cel-go/common/operators"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
@@ -105,14 +106,13 @@ func objectsOf(r *simulation.Request) map[cel.Variable]map[string]any {
 
 // findNearMiss looks for a change that is allowed, if the decision is no.
 func (x *explainer) findNearMiss(ctx context.Context, e *explanation) error {
-	if e.Decision == answer.Yes {
+	switch {
+	case e.Decision == answer.Yes:
 		return nil
-	}
-	if x.request.Data == nil {
+	case x.request.Data == nil:
 		e.NoNearMiss = noMissNoObject
 		return nil
-	}
-	if e.WithObject == "" {
+	case e.WithObject == "":
 		e.NoNearMiss = noMissUnknown
 		return nil
 	}
@@ -125,7 +125,7 @@ func (x *explainer) findNearMiss(ctx context.Context, e *explanation) error {
 		e.NoNearMiss = noMissNoObject
 		return nil
 	}
-	s := &search{explainer: x, variable: variable, kind: openapi.KindOf(x.schemas, kindIn(object)), object: object, stored: objects[cel.OldObject]}
+	s := &search{explainer: x, variable: variable, kind: openapi.KindOf(x.schemas, (&unstructured.Unstructured{Object: object}).GroupVersionKind()), object: object, stored: objects[cel.OldObject]}
 	for _, decides := range []bool{true, false} {
 		for _, m := range e.Chain {
 			for _, p := range m.Policies {
@@ -152,13 +152,6 @@ func (x *explainer) findNearMiss(ctx context.Context, e *explanation) error {
 	}
 	e.isSchemaKnown = s.kind != nil
 	return err
-}
-
-// kindIn returns the kind that an object names.
-func kindIn(object map[string]any) schema.GroupVersionKind {
-	version, _ := object["apiVersion"].(string)
-	kind, _ := object["kind"].(string)
-	return schema.FromAPIVersionAndKind(version, kind)
 }
 
 // search collects the candidates of one request.
@@ -418,13 +411,9 @@ func (s *search) restore(r rank, path []any, old, wanted any) {
 		return
 	}
 	var different []string
-	for name := range before {
-		if !reflect.DeepEqual(before[name], now[name]) {
-			different = append(different, name)
-		}
-	}
-	for name := range now {
-		if _, ok := before[name]; !ok {
+	for name := range sets.KeySet(before).Union(sets.KeySet(now)) {
+		_, was := before[name]
+		if _, is := now[name]; is != was || !reflect.DeepEqual(before[name], now[name]) {
 			different = append(different, name)
 		}
 	}

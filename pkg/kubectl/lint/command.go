@@ -17,7 +17,6 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/discovery"
-	utilexec "k8s.io/utils/exec"
 
 	"github.com/proviso-authz/proviso/pkg/kubectl/command"
 	"github.com/proviso-authz/proviso/pkg/kubectl/openapi"
@@ -27,9 +26,6 @@ import (
 	"github.com/proviso-authz/proviso/pkg/kubectl/terminal"
 	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
 )
-
-// codeFindings is the exit code if something was found.
-const codeFindings = 1
 
 // The formats of the findings.
 const (
@@ -143,7 +139,7 @@ func (o *options) run(ctx context.Context, args []string) error {
 	case err != nil:
 		return err
 	case len(findings) > 0:
-		return utilexec.CodeExitError{Code: codeFindings}
+		return command.Found(nil)
 	}
 	return nil
 }

@@ -159,17 +159,19 @@ func (q *question) checkObject(documents []document.Document) ([]document.Docume
 		}
 		objects = append(objects, d.JSON)
 	}
+	operation := simulation.Operations[verb]
+	data["operation"] = operation
 	switch {
-	case verb == "create" && len(objects) == 1:
-		data["operation"], data["object"] = authorizationv1alpha1.OperationCreate, objects[0]
-	case (verb == "update" || verb == "patch") && len(objects) == 2:
-		data["operation"], data["object"], data["oldObject"] = authorizationv1alpha1.OperationUpdate, objects[0], objects[1]
-	case verb == "delete" && len(objects) == 1:
-		data["operation"], data["oldObject"] = authorizationv1alpha1.OperationDelete, objects[0]
-	case verb == "create" || verb == "update" || verb == "patch" || verb == "delete":
-		return nil, errObjects
-	default:
+	case operation == "":
 		return nil, errNoVerb
+	case operation == authorizationv1alpha1.OperationUpdate && len(objects) == 2:
+		data["object"], data["oldObject"] = objects[0], objects[1]
+	case operation == authorizationv1alpha1.OperationCreate && len(objects) == 1:
+		data["object"] = objects[0]
+	case operation == authorizationv1alpha1.OperationDelete && len(objects) == 1:
+		data["oldObject"] = objects[0]
+	default:
+		return nil, errObjects
 	}
 	text, err := json.Marshal(map[string]any{"apiVersion": authorizationv1alpha1.SchemeGroupVersion.String(), "kind": kindData, "request": data})
 	if err != nil {

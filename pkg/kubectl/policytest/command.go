@@ -13,16 +13,12 @@ import (
 	"github.com/spf13/cobra"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	utilexec "k8s.io/utils/exec"
 
 	"github.com/proviso-authz/proviso/pkg/kubectl/command"
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 	"github.com/proviso-authz/proviso/pkg/kubectl/terminal"
 )
-
-// codeFailed is the exit code if a test fails, or the coverage is below the threshold.
-const codeFailed = 1
 
 // options are the options of the command.
 type options struct {
@@ -133,11 +129,11 @@ func (o *options) run(ctx context.Context, args []string) error {
 	}
 	for _, r := range results {
 		if r.Percent < o.threshold {
-			return utilexec.CodeExitError{Code: codeFailed, Err: fmt.Errorf("%s: the coverage is %.1f%%, below the threshold of %.1f%%", r.Path, r.Percent, o.threshold)}
+			return command.Found(fmt.Errorf("%s: the coverage is %.1f%%, below the threshold of %.1f%%", r.Path, r.Percent, o.threshold))
 		}
 	}
 	if failed {
-		return utilexec.CodeExitError{Code: codeFailed}
+		return command.Found(nil)
 	}
 	return nil
 }

@@ -52,16 +52,16 @@ func printText(screen *terminal.Terminal, out io.Writer, results []*suiteResult,
 func uncovered(policies []*policyCoverage) string {
 	var text strings.Builder
 	for _, p := range policies {
-		if !p.Matched {
+		if !p.IsMatched {
 			fmt.Fprintf(&text, "    not covered: %s: no request matches it\n", printable.Text(p.Policy))
 			continue
 		}
 		for _, clause := range p.Clauses {
 			switch {
-			case !clause.HasTrue:
-				fmt.Fprintf(&text, "    not covered: %s: never true: %s\n", printable.Text(p.Policy), printable.Text(clause.Clause))
-			case !clause.HasFalse:
-				fmt.Fprintf(&text, "    not covered: %s: never false: %s\n", printable.Text(p.Policy), printable.Text(clause.Clause))
+			case !clause.IsTrue:
+				fmt.Fprintf(&text, "    not covered: %s: never true: %s\n", printable.Text(p.Policy), printable.Text(clause.Text))
+			case !clause.IsFalse:
+				fmt.Fprintf(&text, "    not covered: %s: never false: %s\n", printable.Text(p.Policy), printable.Text(clause.Text))
 			}
 		}
 	}

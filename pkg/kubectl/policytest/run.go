@@ -62,8 +62,9 @@ func run(ctx context.Context, c *simulation.Compilers, s *suite) (*suiteResult, 
 	if err != nil {
 		return nil, err
 	}
-	admissionCoverage := newAdmissionCoverage(s.admission)
-	result.Coverage = append(result.Coverage, admissionCoverage...)
+	for _, trace := range s.admission.Traces() {
+		result.Coverage = append(result.Coverage, &policyCoverage{Trace: trace})
+	}
 	for i := range s.Tests {
 		t := &s.Tests[i]
 		start := time.Now()
@@ -71,7 +72,11 @@ func run(ctx context.Context, c *simulation.Compilers, s *suite) (*suiteResult, 
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", s.path, t.Name, err)
 		}
-		addTraces(admissionCoverage, d.Admission)
+		if d.Admission != nil {
+			for i := range d.Admission.Traces {
+				result.Coverage[len(s.policies)+i].Add(&d.Admission.Traces[i])
+			}
+		}
 		difference := differenceTo(&t.Expect, d)
 		result.Tests = append(result.Tests, testResult{Name: t.Name, Passed: difference == "", Difference: difference, Seconds: time.Since(start).Seconds()})
 		for _, coverage := range result.Coverage[:len(s.policies)] {
@@ -120,7 +125,7 @@ func (e *admissionExpectation) admissionDifference(got *admissionpolicy.Result) 
 	if got == nil {
 		got = &admissionpolicy.Result{}
 	}
-	if messages := strings.Join(got.Messages, "; "); !strings.Contains(messages, e.Message) {
+	if messages := got.Messages(); !strings.Contains(messages, e.Message) {
 		lines = append(lines, fmt.Sprintf("message: want %q, got %q", e.Message, messages))
 	}
 	if e.Warnings != nil && !haveParts(got.Warnings, e.Warnings) {

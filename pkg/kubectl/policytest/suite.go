@@ -9,13 +9,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/cli-runtime/pkg/resource"
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
@@ -118,26 +117,9 @@ var (
 
 // readSuites reads all suites below a directory, or in a file. Documents of other kinds are read only if a suite names their file.
 func readSuites(ctx context.Context, root string, compiler *partial.Compiler) (suites []*suite, errs []error) {
-	var paths []string
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() && (path == root || slices.Contains(resource.FileExtensions, filepath.Ext(path))) {
-			paths = append(paths, path)
-		}
-		return err
-	})
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, []error{fmt.Errorf("the path %q does not exist", root)}
-	case err != nil:
-		return nil, []error{err}
-	}
-	for _, path := range paths {
-		documents, readErrs := document.Read(nil, []string{path}, false)
-		errs = append(errs, readErrs...)
-		for _, d := range documents {
-			if meta, _ := d.TypeMeta(); meta.Kind != Kind {
-				continue
-			}
+	documents, errs := document.Read(strings.NewReader(""), []string{root}, true)
+	for _, d := range documents {
+		if meta, _ := d.TypeMeta(); meta.Kind == Kind {
 			s, suiteErrs := readSuite(ctx, d, compiler)
 			suites, errs = append(suites, s), append(errs, suiteErrs...)
 		}
@@ -149,7 +131,7 @@ func readSuites(ctx context.Context, root string, compiler *partial.Compiler) (s
 }
 
 func readSuite(ctx context.Context, d document.Document, compiler *partial.Compiler) (*suite, []error) {
-	s := &suite{path: d.Source.Path()}
+	s := &suite{path: d.Source.Path}
 	var errs []error
 	fail := func(err error) {
 		if err != nil {

@@ -10,6 +10,7 @@ SPDX-License-Identifier: Apache-2.0
 package question
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -19,12 +20,15 @@ import (
 	"github.com/spf13/pflag"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/client-go/discovery"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization"
@@ -149,15 +153,23 @@ func isUnreachable(err error) bool {
 
 // checkResource warns of an unknown verb, of a namespace for a resource that has none, and of a subresource that is written as a name.
 func (q *Question) checkResource(server discovery.ServerResourcesInterface, warn func(string)) {
-	if q.Subresource == "" && q.Name != "" && q.has(server, q.Resource.Resource+"/"+q.Name) {
+	known := &metav1.APIResourceList{}
+	if found, err := server.ServerResourcesForGroupVersion(q.Resource.GroupVersion().String()); err == nil && q.Resource.Resource != "*" {
+		known = found
+	}
+	find := func(name string) int {
+		return slices.IndexFunc(known.APIResources, func(r metav1.APIResource) bool { return r.Name == name })
+	}
+	if q.Subresource == "" && q.Name != "" && find(q.Resource.Resource+"/"+q.Name) >= 0 {
 		warn(fmt.Sprintf("the question is about an object with the name '%[1]s': did you mean --subresource=%[1]s", q.Name))
 	}
-	namespaced, known := q.isNamespaced(server)
-	q.IsClusterScoped = known && !namespaced && q.Resource.GroupResource() != (schema.GroupResource{Resource: "namespaces"})
+	i := find(q.Resource.Resource)
+	hasNoNamespace := i >= 0 && !known.APIResources[i].Namespaced
+	q.IsClusterScoped = hasNoNamespace && q.Resource.GroupResource() != (schema.GroupResource{Resource: "namespaces"})
 	if q.AllNamespaces {
 		return
 	}
-	if known && !namespaced {
+	if hasNoNamespace {
 		text := fmt.Sprintf("resource '%s' is not namespace scoped", q.Resource.Resource)
 		if q.Resource.Group != "" {
 			text += fmt.Sprintf(" in group '%s'", q.Resource.Group)
@@ -169,27 +181,20 @@ func (q *Question) checkResource(server discovery.ServerResourcesInterface, warn
 	}
 }
 
-// isNamespaced reports whether the resource is in namespaces. known is false if the server does not tell.
-func (q *Question) isNamespaced(server discovery.ServerResourcesInterface) (namespaced, known bool) {
-	if q.Resource.Resource == "*" {
-		return true, true
+// Namespace reads a namespace. It is nil if the name is empty, if the user may not read it, or if it does not exist: then conditions that read it fail.
+func Namespace(ctx context.Context, client corev1client.NamespacesGetter, name string) (map[string]any, error) {
+	if name == "" {
+		return nil, nil //nolint:nilnil // absence is a result, and not an error
 	}
-	resources, err := server.ServerResourcesForGroupVersion(q.Resource.GroupVersion().String())
+	namespace, err := client.Namespaces().Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // absence is a result, and not an error
+	}
 	if err != nil {
-		return true, false
+		return nil, err
 	}
-	for i := range resources.APIResources {
-		if resources.APIResources[i].Name == q.Resource.Resource {
-			return resources.APIResources[i].Namespaced, true
-		}
-	}
-	return false, false
-}
-
-// has reports whether the server has a resource, or a subresource, in the group and version of the question.
-func (q *Question) has(server discovery.ServerResourcesInterface, name string) bool {
-	resources, err := server.ServerResourcesForGroupVersion(q.Resource.GroupVersion().String())
-	return err == nil && slices.ContainsFunc(resources.APIResources, func(r metav1.APIResource) bool { return r.Name == name })
+	namespace.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}
+	return runtime.DefaultUnstructuredConverter.ToUnstructured(namespace)
 }
 
 // Request is the request of a question, as reports show it.

@@ -18,7 +18,6 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	admissionregistrationclient "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
-	utilexec "k8s.io/utils/exec"
 
 	policyapi "github.com/proviso-authz/proviso/apis/policy"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
@@ -30,12 +29,6 @@ import (
 	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
-)
-
-// The exit codes, beside 0. codeDifferent is with --check, as of kubectl diff.
-const (
-	codeUntranslated = 1
-	codeDifferent    = 1
 )
 
 // defaultNamespace is the namespace of Proviso in its manifests.
@@ -170,7 +163,7 @@ func (o *options) run(ctx context.Context) error {
 		if o.check { // nothing was compared
 			return err
 		}
-		return utilexec.CodeExitError{Code: codeUntranslated, Err: err}
+		return command.Found(err)
 	}
 	if o.check {
 		return o.compare(ctx, barriers)
@@ -178,11 +171,7 @@ func (o *options) run(ctx context.Context) error {
 	if o.report == document.Stdin {
 		return nil
 	}
-	objects, err := manifests(barriers)
-	if err != nil {
-		return err
-	}
-	text, err := document.Manifests(objects, o.output.Value)
+	text, err := manifests(barriers, o.output.Value)
 	if err != nil {
 		return err
 	}
@@ -327,7 +316,7 @@ func (o *options) compare(ctx context.Context, barriers []*barrier.Barrier) erro
 		return err
 	}
 	if !areSame(comparisons) {
-		return utilexec.CodeExitError{Code: codeDifferent}
+		return command.Found(nil) // as kubectl diff
 	}
 	return nil
 }

@@ -17,7 +17,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
-	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/barrier"
 	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
@@ -52,24 +51,13 @@ type ruleReport struct {
 	Reason     string `json:"reason,omitempty"`
 }
 
-// The names of kinds.
-const (
-	kindCluster    = "ClusterAuthorizationPolicy"
-	kindNamespaced = "AuthorizationPolicy"
-	kindMapping    = "FieldPermissionMapping"
-)
-
-func kindOf(key engine.Key) string {
-	if key.Namespace == "" {
-		return kindCluster
-	}
-	return kindNamespaced
-}
+// kindMapping is the kind of mappings.
+const kindMapping = "FieldPermissionMapping"
 
 // reportOf returns the entry of a policy. The barrier is nil if the effect is not Deny.
 func reportOf(p *policyfile.Policy, b *barrier.Barrier) policyReport {
 	entry := policyReport{
-		Kind: kindOf(p.Key), Namespace: p.Key.Namespace, Name: p.Key.Name, Source: p.Source.String(), Effect: p.Spec.Effect, Enforcement: p.Spec.Enforcement,
+		Kind: p.Key.Kind(), Namespace: p.Key.Namespace, Name: p.Key.Name, Source: p.Source.String(), Effect: p.Spec.Effect, Enforcement: p.Spec.Enforcement,
 	}
 	if b == nil {
 		entry.Reason = fmt.Sprintf("only a Deny policy has a barrier, and the effect is %s", p.Spec.Effect)

@@ -8,6 +8,8 @@ package whocan
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -17,9 +19,9 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
-	utilexec "k8s.io/utils/exec"
 
 	policyclient "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
@@ -30,8 +32,11 @@ import (
 	"github.com/proviso-authz/proviso/pkg/kubectl/terminal"
 )
 
-// codeIncomplete is the exit code if something could not be read.
-const codeIncomplete = 1
+// The formats of the answer.
+const (
+	outputTable = "table"
+	outputJSON  = "json"
+)
 
 // options are the options of the command.
 type options struct {
@@ -151,7 +156,10 @@ func (o *options) read(ctx context.Context, target string, compiler *partial.Com
 		return nil, err
 	}
 	in.isClusterScoped = o.IsClusterScoped
-	in.namespaces, err = namespacesOf(ctx, kube.CoreV1(), o.Namespace)
+	namespace, err := question.Namespace(ctx, kube.CoreV1(), o.Namespace)
+	if namespace != nil {
+		in.namespaces = func(asked string) (map[string]any, bool) { return namespace, asked == o.Namespace }
+	}
 	return in, err
 }
 
@@ -230,5 +238,48 @@ func (o *options) print(r *report) error {
 	for _, gap := range r.Gaps {
 		o.Warn(gap)
 	}
-	return utilexec.CodeExitError{Code: codeIncomplete, Err: errors.New("the list may be incomplete: see the warnings")}
+	return command.Found(errors.New("the list may be incomplete: see the warnings"))
+}
+
+// printTable prints a row for each binding and policy that decides for a subject, and then the policies that restrict the request.
+func printTable(out io.Writer, r *report) error {
+	w := printers.GetNewTabWriter(out)
+	printable.WriteRow(w, "-", "ANSWER", "SUBJECT", "EFFECT", "CONDITION", "BY", "DESCRIPTION")
+	for i := range r.Subjects {
+		s := &r.Subjects[i]
+		for _, p := range s.Parts {
+			printable.WriteRow(w, "-", s.Answer.Text(), s.String(), string(p.Effect), p.text(), p.Source.String(), p.Description)
+		}
+	}
+	if err := w.Flush(); err != nil || len(r.Restrictions) == 0 {
+		return err
+	}
+	if _, err := fmt.Fprintln(out); err != nil {
+		return err
+	}
+	w = printers.GetNewTabWriter(out) // a writer keeps the widths of its columns
+	printable.WriteRow(w, "-", "RESTRICTED BY", "EFFECT", "SUBJECTS", "CONDITION", "DESCRIPTION")
+	for i := range r.Restrictions {
+		x := &r.Restrictions[i]
+		subjects := make([]string, 0, len(x.Subjects))
+		for _, s := range x.Subjects {
+			subjects = append(subjects, s.String())
+		}
+		if x.AllUsers {
+			subjects = append(subjects, "all users")
+		}
+		printable.WriteRow(w, "-", x.Source.String(), string(x.Effect), strings.Join(subjects, ", "), x.text(), x.Description)
+	}
+	return w.Flush()
+}
+
+// text returns the condition in words, or as it is.
+func (p *part) text() string {
+	switch {
+	case p.Words != "":
+		return p.Words
+	case p.Condition != "":
+		return p.Condition
+	}
+	return "always"
 }

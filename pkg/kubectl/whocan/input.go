@@ -17,7 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
-	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	rbacclient "k8s.io/client-go/kubernetes/typed/rbac/v1"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
@@ -87,22 +86,6 @@ func fromCluster(ctx context.Context, rbacs rbacclient.RbacV1Interface, policies
 		return nil, fmt.Errorf("%w: %w", errNothing, errs[0])
 	}
 	return in, nil
-}
-
-// namespacesOf reads the namespace of the question. It returns nil if the caller may not read the namespace, or if it does not exist.
-func namespacesOf(ctx context.Context, client corev1client.NamespacesGetter, name string) (engine.Namespaces, error) {
-	if name == "" {
-		return nil, nil //nolint:nilnil // absence is a result, and not an error
-	}
-	namespace, err := client.Namespaces().Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // absence is a result, and not an error
-	}
-	if err != nil {
-		return nil, err
-	}
-	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(namespace)
-	return func(asked string) (map[string]any, bool) { return object, asked == name }, err
 }
 
 // kinds is the number of kinds that are read: four of RBAC and two of policies.

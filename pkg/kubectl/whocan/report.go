@@ -25,12 +25,8 @@ import (
 	"github.com/proviso-authz/proviso/pkg/kubectl/terminal"
 )
 
-// The kinds of sources that are no objects of RBAC.
-const (
-	kindClusterPolicy    = "ClusterAuthorizationPolicy"
-	kindNamespacedPolicy = "AuthorizationPolicy"
-	kindPrivilegedGroup  = "PrivilegedGroup"
-)
+// kindPrivilegedGroup is the kind of a source that is no object.
+const kindPrivilegedGroup = "PrivilegedGroup"
 
 // report is the answer, as --output=json prints it. docs/kubectl-proviso.md describes the fields.
 type report struct {
@@ -223,6 +219,9 @@ func (r *report) answer(ctx context.Context, q requester) *subjectAnswer {
 	return a
 }
 
+// Short names of effects.
+const deny, noOpinion, allow = policyv1alpha1.PolicyEffectDeny, policyv1alpha1.PolicyEffectNoOpinion, policyv1alpha1.PolicyEffectAllow
+
 // tally says which results the policies have, by their effects.
 type tally struct {
 	always, onCondition map[policyv1alpha1.PolicyEffect]bool
@@ -240,7 +239,6 @@ func (t *tally) add(effect policyv1alpha1.PolicyEffect, of result) {
 
 // answer returns the answer of a chain of authorizers: Deny policies, RBAC, NoOpinion policies, Allow policies.
 func (t *tally) answer() answer.Verdict {
-	const deny, noOpinion, allow = policyv1alpha1.PolicyEffectDeny, policyv1alpha1.PolicyEffectNoOpinion, policyv1alpha1.PolicyEffectAllow
 	switch {
 	case t.always[deny]:
 		return answer.No
@@ -263,7 +261,6 @@ func (t *tally) answer() answer.Verdict {
 
 // isAllowed reports whether policies allow the request whatever its conditions are.
 func (t *tally) isAllowed() bool {
-	const deny, noOpinion, allow = policyv1alpha1.PolicyEffectDeny, policyv1alpha1.PolicyEffectNoOpinion, policyv1alpha1.PolicyEffectAllow
 	return t.always[allow] && !t.always[noOpinion] && !t.onCondition[deny] && !t.onCondition[noOpinion]
 }
 
@@ -320,10 +317,7 @@ func sourceOfPermission(p *rbac.Permission) source {
 }
 
 func sourceOfPolicy(key engine.Key) source {
-	if key.Namespace == "" {
-		return source{Kind: kindClusterPolicy, Name: key.Name}
-	}
-	return source{Kind: kindNamespacedPolicy, Namespace: key.Namespace, Name: key.Name}
+	return source{Kind: key.Kind(), Namespace: key.Namespace, Name: key.Name}
 }
 
 // addRestrictions adds the policies that restrict the request for some users.
@@ -352,7 +346,7 @@ func canHaveName(record authorizer.AttributesRecord) bool {
 func (s source) String() string {
 	name := cache.NewObjectName(s.Namespace, s.Name).String()
 	switch s.Kind {
-	case kindClusterPolicy, kindNamespacedPolicy:
+	case engine.KindCluster, engine.KindNamespaced:
 		return "policy " + name
 	case kindPrivilegedGroup:
 		return "privileged group"

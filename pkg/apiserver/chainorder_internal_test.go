@@ -24,6 +24,7 @@ import (
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/order"
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 )
 
@@ -58,7 +59,7 @@ func hookAnswering(t *testing.T, status string) (source *webhook.Source, asked *
 	if err := os.WriteFile(file, content, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	source, err = webhook.NewSource(webhook.SourceConfig{File: file, Reserved: AuthorizerNames(), Backoff: wait.Backoff{Steps: 1}})
+	source, err = webhook.NewSource(webhook.SourceConfig{File: file, Reserved: order.Members(order.InAny), Backoff: wait.Backoff{Steps: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +156,7 @@ func TestWithoutWebhooksKubeAPIServerHasOnePlace(t *testing.T) {
 	t.Parallel()
 	kubeAPIServer := &answering{decision: authorization.Allow("", nil)}
 	config := chainConfig{AuthorizerConfig: &AuthorizerConfig{Policies: policiesOf(t)}, asksKubeAPIServer: kubeAPIServer}
-	if _, err := config.newChain(inRequests); err != nil || config.denials != nil || config.asksKubeAPIServer != authorization.Decider(kubeAPIServer) {
+	if _, err := config.newChain(order.InRequests); err != nil || config.denials != nil || config.asksKubeAPIServer != authorization.Decider(kubeAPIServer) {
 		t.Errorf("got %v and %v, %v, want one place", config.denials, config.asksKubeAPIServer, err)
 	}
 }

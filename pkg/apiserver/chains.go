@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
@@ -18,27 +17,10 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/authorization/order"
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
 	"github.com/proviso-authz/proviso/pkg/granular"
-)
-
-// The names of the authorizers, as they appear in conditions and messages. Package engine has the
-// names of the authorizers for policies.
-const (
-	PrivilegedGroupsName = "always-allow-groups.proviso.dev"
-	PathsName            = "always-allow-paths.proviso.dev"
-	// ReservedName is the authorizer that denies to impersonate what is reserved for Proviso.
-	ReservedName = "reserved.proviso.dev"
-	ExcludeName  = "exclude.granular.proviso.dev"
-	// DenialsName is kube-apiserver for its Deny only, before the webhooks.
-	DenialsName       = "deny.kube-apiserver"
-	KubeAPIServerName = "kube-apiserver"
-	// WebhooksName is a placeholder for the webhooks of --authorization-config. A chain replaces
-	// it by the webhooks, which have their own names.
-	WebhooksName = "webhooks.proviso.dev"
-	NodeName     = "node.proviso.dev"
-	IncludeName  = "include.granular.proviso.dev"
 )
 
 // Chains are the chains of authorizers of a server. They are built from one table, so that they
@@ -69,69 +51,21 @@ type Chains struct {
 	HasWebhooks bool
 }
 
-// membership is the set of chains that have an authorizer as a member.
-type membership uint8
-
-const (
-	inReviews membership = 1 << iota
-	inRequests
-	inChecks
-	inRestrictions
-	inFrontDoor
-	inAfterPolicies
-	inInnerDoor
-)
-
-// inServer are the chains for requests and reviews of this server, and for their secondary checks.
-const inServer = inReviews | inRequests | inChecks
-
-// String lists the chains by the names that ARCHITECTURE.md uses.
-func (m membership) String() string {
-	var names []string
-	for i, name := range []string{"reviews", "requests", "checks", "restrictions", "front door", "after policies", "inner door"} {
-		if m&(1<<i) != 0 {
-			names = append(names, name)
-		}
-	}
-	return strings.Join(names, ", ")
-}
-
-// authorizerTable lists all authorizers in the order in which a chain calls them: what can only deny, then the webhooks, which can do both, and then what
-// only allows. So no Allow hides a Deny, except for an Allow of a webhook before another webhook. ARCHITECTURE.md has the same list with reasons.
-var authorizerTable = []struct {
-	name string
-	in   membership
-	// build returns the authorizer for one chain. It returns nil if the server is configured to have
-	// no such authorizer.
-	build func(*chainConfig) (authorization.Decider, error)
-}{
-	{name: PrivilegedGroupsName, in: inServer | inRestrictions, build: (*chainConfig).privilegedGroups},
-	{name: PathsName, in: inRequests, build: (*chainConfig).paths},
-	{name: ReservedName, in: inServer | inRestrictions, build: (*chainConfig).reservedExtras},
-	{name: ExcludeName, in: inServer | inInnerDoor, build: (*chainConfig).excludedFields},
-	//guard:inner-door-deny-policies
-	{name: engine.RestrictingName, in: inServer | inRestrictions | inFrontDoor | inInnerDoor, build: (*chainConfig).restrictingPolicies},
-	{name: DenialsName, in: inServer, build: (*chainConfig).kubeAPIServerDenials},
-	//guard:chains-webhooks-decide-checks-conditions
-	{name: WebhooksName, in: inServer | inAfterPolicies | inInnerDoor, build: (*chainConfig).webhooks},
-	//guard:inner-door-kube-apiserver-asked-last
-	{name: KubeAPIServerName, in: inServer, build: (*chainConfig).kubeAPIServer},
-	{name: engine.GrantingName, in: inServer | inFrontDoor | inInnerDoor, build: (*chainConfig).grantingPolicies},
-	{name: engine.NamespacedName, in: inServer | inFrontDoor | inInnerDoor, build: (*chainConfig).namespacedPolicies},
-	{name: NodeName, in: inServer | inAfterPolicies, build: (*chainConfig).node},
-	{name: IncludeName, in: inServer | inInnerDoor, build: (*chainConfig).includedFields},
-	// kube-apiserver asks the front door before its other authorizers, so that they decide what Proviso leaves open.
-	{name: KubeAPIServerName, in: inInnerDoor, build: (*chainConfig).kubeAPIServer},
-}
-
-// AuthorizerNames returns the names of all authorizers that a server can have, in their order.
-// Webhooks must not have any of them.
-func AuthorizerNames() []string {
-	names := make([]string, 0, len(authorizerTable))
-	for _, entry := range authorizerTable {
-		names = append(names, entry.name)
-	}
-	return names
+// builders build the authorizers of package order for one chain. A builder returns nil if the server is configured to have
+// no such authorizer.
+var builders = map[string]func(*chainConfig) (authorization.Decider, error){
+	order.PrivilegedGroupsName: (*chainConfig).privilegedGroups,
+	order.PathsName:            (*chainConfig).paths,
+	order.ReservedName:         (*chainConfig).reservedExtras,
+	order.ExcludeName:          (*chainConfig).excludedFields,
+	engine.RestrictingName:     (*chainConfig).restrictingPolicies,
+	order.DenialsName:          (*chainConfig).kubeAPIServerDenials,
+	order.WebhooksName:         (*chainConfig).webhooks,
+	order.KubeAPIServerName:    (*chainConfig).kubeAPIServer,
+	engine.GrantingName:        (*chainConfig).grantingPolicies,
+	engine.NamespacedName:      (*chainConfig).namespacedPolicies,
+	order.NodeName:             (*chainConfig).node,
+	order.IncludeName:          (*chainConfig).includedFields,
 }
 
 // AuthorizerConfig has what NewChains needs to build the authorizers of all chains of a server.
@@ -178,18 +112,18 @@ func NewChains(config AuthorizerConfig) (*Chains, error) {
 	checks := reference(func() *authorization.Chain { return c.Checks })
 	for _, b := range []struct {
 		chain  **authorization.Chain
-		in     membership
+		in     order.Chains
 		config chainConfig
 	}{
-		{chain: &c.Reviews, in: inReviews, config: chainConfig{stage: authorization.StageReview, asksKubeAPIServer: config.Fresh, fresh: true, checks: reviews, mayRead: mayReadBy(checks)}},
-		{chain: &c.Requests, in: inRequests, config: chainConfig{stage: authorization.StageRequest, asksKubeAPIServer: config.Cached, checks: checks}},
-		{chain: &c.Checks, in: inChecks, config: chainConfig{stage: authorization.StageCheck, asksKubeAPIServer: config.Cached, checks: checks}},
-		{chain: &c.Restrictions, in: inRestrictions, config: chainConfig{stage: authorization.StageImpersonation}},
-		{chain: &c.FrontDoor, in: inFrontDoor, config: chainConfig{stage: authorization.StageFrontDoor}},
-		{chain: &c.AfterPolicies, in: inAfterPolicies, config: chainConfig{stage: authorization.StageFrontDoor, freshConditions: true}},
-		{chain: &c.InnerDoor, in: inInnerDoor, config: chainConfig{stage: authorization.StageAdmission, asksKubeAPIServer: config.InnerDoor, checks: checks}},
+		{chain: &c.Reviews, in: order.InReviews, config: chainConfig{stage: authorization.StageReview, asksKubeAPIServer: config.Fresh, fresh: true, checks: reviews, mayRead: mayReadBy(checks)}},
+		{chain: &c.Requests, in: order.InRequests, config: chainConfig{stage: authorization.StageRequest, asksKubeAPIServer: config.Cached, checks: checks}},
+		{chain: &c.Checks, in: order.InChecks, config: chainConfig{stage: authorization.StageCheck, asksKubeAPIServer: config.Cached, checks: checks}},
+		{chain: &c.Restrictions, in: order.InRestrictions, config: chainConfig{stage: authorization.StageImpersonation}},
+		{chain: &c.FrontDoor, in: order.InFrontDoor, config: chainConfig{stage: authorization.StageFrontDoor}},
+		{chain: &c.AfterPolicies, in: order.InAfterPolicies, config: chainConfig{stage: authorization.StageFrontDoor, freshConditions: true}},
+		{chain: &c.InnerDoor, in: order.InInnerDoor, config: chainConfig{stage: authorization.StageAdmission, asksKubeAPIServer: config.InnerDoor, checks: checks}},
 	} {
-		if b.in == inInnerDoor && b.config.asksKubeAPIServer == nil || b.in == inAfterPolicies && !config.hasAfterPolicies() {
+		if b.in == order.InInnerDoor && b.config.asksKubeAPIServer == nil || b.in == order.InAfterPolicies && !config.hasAfterPolicies() {
 			continue
 		}
 		b.config.AuthorizerConfig = &config
@@ -224,23 +158,26 @@ type chainConfig struct {
 	mayRead engine.MayRead
 }
 
-func (c *chainConfig) newChain(in membership) (*authorization.Chain, error) {
+var errNoBuilder = errors.New("package order has it, and nothing builds it")
+
+func (c *chainConfig) newChain(in order.Chains) (*authorization.Chain, error) {
 	//guard:chains-allow-webhook-before-deny-kube-apiserver
-	if in&inServer != 0 && c.Webhooks != nil {
+	if in&order.InServer != 0 && c.Webhooks != nil {
 		//guard:chains-kube-apiserver-asked-once
 		c.denials, c.asksKubeAPIServer = webhook.DenialsFirst(c.asksKubeAPIServer)
 	}
 	var members []authorization.Member
-	for _, entry := range authorizerTable {
-		if entry.in&in == 0 {
-			continue
+	for _, name := range order.Members(in) {
+		build, isKnown := builders[name]
+		if !isKnown {
+			return nil, fmt.Errorf("authorizer %s: %w", name, errNoBuilder)
 		}
-		built, err := entry.build(c)
+		built, err := build(c)
 		if err != nil {
-			return nil, fmt.Errorf("authorizer %s: %w", entry.name, err)
+			return nil, fmt.Errorf("authorizer %s: %w", name, err)
 		}
 		if built != nil {
-			members = append(members, authorization.Member{Name: entry.name, Decider: built})
+			members = append(members, authorization.Member{Name: name, Decider: built})
 		}
 	}
 	return authorization.NewChain(members...)

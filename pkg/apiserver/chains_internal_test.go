@@ -19,6 +19,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/authorization/order"
 	"github.com/proviso-authz/proviso/pkg/enforcement"
 )
 
@@ -39,8 +40,8 @@ func TestArchitectureListsTheAuthorizers(t *testing.T) {
 	for _, row := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ([a-z, ]+) \\|").FindAllStringSubmatch(table, -1) {
 		documented = append(documented, row[1:])
 	}
-	for _, entry := range authorizerTable {
-		want = append(want, []string{entry.name, entry.in.String()})
+	for _, entry := range order.Authorizers() {
+		want = append(want, []string{entry.Name, entry.In.String()})
 	}
 	if diff := cmp.Diff(want, documented); diff != "" {
 		t.Errorf("ARCHITECTURE.md (-code +document):\n%s", diff)
@@ -51,8 +52,8 @@ func TestArchitectureListsTheAuthorizers(t *testing.T) {
 // only deny, apart from what no policy binds, and that the webhooks come before all that only grants.
 func TestRestrictionsComeFirst(t *testing.T) {
 	t.Parallel()
-	unbound := []string{PrivilegedGroupsName, PathsName}
-	if diff := cmp.Diff(append(unbound, ReservedName, ExcludeName, engine.RestrictingName, DenialsName, WebhooksName), AuthorizerNames()[:7]); diff != "" {
+	unbound := []string{order.PrivilegedGroupsName, order.PathsName}
+	if diff := cmp.Diff(append(unbound, order.ReservedName, order.ExcludeName, engine.RestrictingName, order.DenialsName, order.WebhooksName), order.Members(order.InAny)[:7]); diff != "" {
 		t.Errorf("the first authorizers (-want +got):\n%s", diff)
 	}
 }
@@ -60,7 +61,7 @@ func TestRestrictionsComeFirst(t *testing.T) {
 // TestNamesAreSubdomains asks for names of authorizers that are DNS-1123 subdomains, as k8s.io/apiserver requires: a union with another name fails.
 func TestNamesAreSubdomains(t *testing.T) {
 	t.Parallel()
-	for _, name := range append(AuthorizerNames(), enforcement.ResidualName) {
+	for _, name := range append(order.Members(order.InAny), enforcement.ResidualName) {
 		if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
 			t.Errorf("%q: %s", name, problems)
 		}

@@ -6,19 +6,19 @@ SPDX-License-Identifier: Apache-2.0
 package kubectl
 
 import (
-	"encoding/json"
-	"fmt"
-
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/yaml"
 
+	"github.com/proviso-authz/proviso/pkg/kubectl/command"
+	"github.com/proviso-authz/proviso/pkg/kubectl/document"
+	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 	"github.com/proviso-authz/proviso/pkg/version"
 )
 
 // newVersionCommand returns the command that prints the version of the plugin. It calls no server.
 func newVersionCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	output := ""
+	output := command.Format{}
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of the plugin",
@@ -29,26 +29,22 @@ func newVersionCommand(streams genericiooptions.IOStreams) *cobra.Command {
   # Print it as JSON
   kubectl proviso version -o json`,
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error { return printVersion(streams, output) },
+		RunE: func(*cobra.Command, []string) error { return printVersion(streams, &output) },
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", output, "One of 'json' and 'yaml'.")
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"json", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
+	output.AddFlag(cmd, "output", "o", "One of 'json' and 'yaml'.", document.JSON, document.YAML)
 	return cmd
 }
 
-func printVersion(streams genericiooptions.IOStreams, output string) error {
-	var text []byte
-	var err error
-	switch output {
-	case "":
-		text = []byte(version.String() + "\n")
-	case "json":
-		text, err = json.MarshalIndent(version.Get(), "", "  ")
-		text = append(text, '\n')
-	case "yaml":
+func printVersion(streams genericiooptions.IOStreams, output *command.Format) error {
+	if err := output.Validate(); err != nil {
+		return err
+	}
+	text, err := []byte(version.String()+"\n"), error(nil)
+	switch output.Value {
+	case document.JSON:
+		text, err = printable.Indented(version.Get(), "  ")
+	case document.YAML:
 		text, err = yaml.Marshal(version.Get())
-	default:
-		return fmt.Errorf("--output must be json or yaml, not %q", output)
 	}
 	if err != nil {
 		return err

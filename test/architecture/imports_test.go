@@ -53,6 +53,7 @@ var layers = map[string][]string{
 	"pkg/authorization/celeval":      {"pkg/authorization", "pkg/cel"},
 	"pkg/authorization/engine":       {"apis", "pkg/authorization", "pkg/cel", "pkg/freshness"},
 	"pkg/authorization/node":         {},
+	"pkg/authorization/order":        {"pkg/authorization/engine"},
 	"pkg/authorization/upstreamform": {"apis", "pkg/authorization"},
 	"pkg/authorization/webhook":      {"apis", "pkg/authorization", "pkg/authorization/upstreamform", "pkg/cel"},
 	"pkg/innerdoor/manifest":         {"pkg/innerdoor"},

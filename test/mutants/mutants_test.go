@@ -31,7 +31,7 @@ var quoted = []mutation.Mutant{
 	{Name: "barrier: users without groups", Old: "`has(request.userInfo.groups) ? request.userInfo.groups : []`", New: "`request.userInfo.groups`", Test: "TestBarrierLaw"},
 	{Name: "barrier: requests without namespace", Old: "`has(request.namespace) ? request.namespace : \"\"`", New: "`request.namespace`", Test: "TestBarrierLaw"},
 	{Name: "kubectl: an error is no answer", Old: `const codeFailure = 2`, New: `const codeFailure = 1`, Test: "TestKubectlMistakes"},
-	{Name: "render: characters of JSON in YAML", Old: "\"go.yaml.in/yaml/v2\"\n\t\"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured\"", New: "\"sigs.k8s.io/yaml\"\n\t\"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured\"", Test: "TestReadAgain"},
+	{Name: "render: characters of JSON in YAML", Old: "\"go.yaml.in/yaml/v2\"\n\n\t\"github.com/proviso-authz/proviso/pkg/kubectl/printable\"", New: "\"sigs.k8s.io/yaml\"\n\n\t\"github.com/proviso-authz/proviso/pkg/kubectl/printable\"", Test: "TestReadAgain"},
 	{Name: "engine: other checks in Audit", Old: `type anyName struct{ authorizer.Attributes }`, New: "type anyName struct{ authorizer.Attributes }\n\nfunc (a anyName) PolicyAudit() *authorization.Audit { return authorization.AuditOf(a.Attributes) }", Test: "TestAuditIsOfOneRequest"},
 	{Name: "barriers: a sentinel of number 0", Old: `number, hasNumber = barrier.NumberOf(storedPolicy)`, New: "number, _ = barrier.NumberOf(storedPolicy)\n\t\thasNumber = true", Test: "TestSentinelOfNumberZero"},
 	{Name: "barriers: replicas that do not lead", Old: "if lead == nil {\n\t\treturn nil\n\t}\n\tif c.freshness.Stale() != \"\" {\n\t\treturn errStale\n\t}\n\tif wait", New: "if lead == nil {\n\t\tlead = context.Background()\n\t}\n\tif wait", Test: "TestFollower"},

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/proviso-authz/proviso/pkg/apiserver"
+	"github.com/proviso-authz/proviso/pkg/authorization/order"
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 )
 
@@ -93,7 +94,7 @@ func (o *AuthorizationOptions) Webhooks(upstream bool) (*webhook.Source, error) 
 		return nil, fmt.Errorf("--authorization-kubeconfig: %w", err)
 	}
 	source, err := webhook.NewSource(webhook.SourceConfig{
-		File: o.ConfigFile, Reserved: apiserver.AuthorizerNames(), KubeAPIServer: kubeAPIServer.Host, Backoff: *o.WebhookRetryBackoff,
+		File: o.ConfigFile, Reserved: order.Members(order.InAny), KubeAPIServer: kubeAPIServer.Host, Backoff: *o.WebhookRetryBackoff,
 		Upstream: upstream,
 	})
 	if err != nil {

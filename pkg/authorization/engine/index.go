@@ -229,15 +229,7 @@ func (x *index) find(a authorizer.Attributes, found []matching) []matching {
 	if len(found) < 2 {
 		return found
 	}
-	slices.SortFunc(found, func(a, b matching) int {
-		switch {
-		case a.policy == b.policy:
-			return 0
-		case a.policy.key.Less(b.policy.key):
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(found, func(a, b matching) int { return a.policy.key.Compare(b.policy.key) })
 	return slices.CompactFunc(found, func(a, b matching) bool { return a.policy == b.policy })
 }
 

@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package engine
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -39,9 +38,7 @@ func (s *Source) Restriction(ctx context.Context, a authorizer.Attributes) (poli
 	if len(restrictions) == 0 {
 		return Key{}, false
 	}
-	return slices.MinFunc(restrictions, func(a, b Key) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	}), true
+	return slices.MinFunc(restrictions, Key.Compare), true
 }
 
 // policiesOf returns all policies about the user of attributes.

@@ -8,6 +8,7 @@ package engine
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
@@ -40,20 +41,34 @@ func (k Key) ConditionID() string {
 	return k.Namespace + namespacedDomain + "/" + k.Name
 }
 
+// The kinds of policies.
+const (
+	KindCluster    = "ClusterAuthorizationPolicy"
+	KindNamespaced = "AuthorizationPolicy"
+)
+
+// Kind returns the kind of the policy.
+func (k Key) Kind() string {
+	if k.Namespace == "" {
+		return KindCluster
+	}
+	return KindNamespaced
+}
+
 // String returns the kind and the name of the policy, with its namespace if it has one, for messages.
 func (k Key) String() string {
 	if k.Namespace == "" {
-		return fmt.Sprintf("ClusterAuthorizationPolicy %q", k.Name)
+		return fmt.Sprintf("%s %q", k.Kind(), k.Name)
 	}
-	return fmt.Sprintf("AuthorizationPolicy \"%s/%s\"", k.Namespace, k.Name)
+	return fmt.Sprintf("%s \"%s/%s\"", k.Kind(), k.Namespace, k.Name)
 }
 
-// Less orders keys by namespace and name.
-func (k Key) Less(other Key) bool {
-	if k.Namespace != other.Namespace {
-		return k.Namespace < other.Namespace
+// Compare orders keys by namespace and name.
+func (k Key) Compare(other Key) int {
+	if c := strings.Compare(k.Namespace, other.Namespace); c != 0 {
+		return c
 	}
-	return k.Name < other.Name
+	return strings.Compare(k.Name, other.Name)
 }
 
 // Policy is a compiled policy. It is immutable.

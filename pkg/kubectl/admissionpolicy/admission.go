@@ -26,14 +26,15 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 	corelisters "k8s.io/client-go/listers/core/v1"
 
+	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 )
 
 // Result is the decision of all policies of a set about a request.
 type Result struct {
-	// Denying are the names of the policies that refuse the request, and Messages their messages.
-	Denying, Messages []string
-	// Refusals say why each of these policies refuses it.
+	// Refusals say which policies refuse the request, and why.
 	Refusals []Refusal
 	// Warnings are the warnings for the client.
 	Warnings []string
@@ -47,17 +48,35 @@ type Result struct {
 
 // Trace says what a request reached of a policy.
 type Trace struct {
-	Policy string
+	Policy string `json:"policy"`
 	// IsMatched says that the policy and a binding match the request, and that all match conditions are true.
-	IsMatched bool
+	IsMatched bool `json:"matched"`
 	// Clauses are the match conditions and the validations, in this order.
-	Clauses []Clause
+	Clauses []Clause `json:"clauses,omitempty"`
+}
+
+// Add adds what another request reached of the policy.
+func (t *Trace) Add(other *Trace) {
+	t.IsMatched = t.IsMatched || other.IsMatched
+	for i, clause := range other.Clauses {
+		t.Clauses[i].IsTrue, t.Clauses[i].IsFalse = t.Clauses[i].IsTrue || clause.IsTrue, t.Clauses[i].IsFalse || clause.IsFalse
+	}
 }
 
 // Clause is an expression of a policy with the values that it had. It has none if the expression was not evaluated, or failed.
 type Clause struct {
-	Text            string
-	IsTrue, IsFalse bool
+	Text    string `json:"clause"`
+	IsTrue  bool   `json:"true"`
+	IsFalse bool   `json:"false"`
+}
+
+// Messages returns the messages of the policies that refuse the request.
+func (r *Result) Messages() string {
+	var messages []string
+	for _, refusal := range r.Refusals {
+		messages = append(messages, refusal.Message)
+	}
+	return strings.Join(messages, "; ")
 }
 
 // Traces returns the traces of a request that no policy matches.
@@ -165,7 +184,6 @@ func (e *evaluation) run(ctx context.Context, s *Set, a *attributes, checks auth
 		result.Audited = append(result.Audited, p.Name)
 	}
 	if refusal, ok := errors.AsType[*apierrors.StatusError](err); ok {
-		result.Denying, result.Messages = append(result.Denying, p.Name), append(result.Messages, refusal.Error())
 		result.Refusals = append(result.Refusals, Refusal{Policy: p.Name, Message: refusal.Error(), Failed: e.failed})
 		return nil
 	}
@@ -332,4 +350,41 @@ func (i *interfaces) KindFor(resource schema.GroupVersionResource, _ string) sch
 	i.evaluation.unknown = fmt.Errorf("the decision depends on whether a server has the objects as %s of %s, too, which a rule names (matchPolicy Equivalent): write the version of the request into the rule, or set matchPolicy to Exact",
 		resource.Resource, resource.GroupVersion())
 	return schema.GroupVersionKind{}
+}
+
+// Decisions are the decisions about a request, with the one of the policies of a set.
+type Decisions struct {
+	*simulation.Decisions
+
+	// Admission is nil if the request does not reach admission.
+	Admission *Result
+}
+
+// Decide decides a request in both phases. The policies of the set decide about requests that the policies of source allow.
+func (s *Set) Decide(ctx context.Context, c *simulation.Compilers, source *engine.Source, r *simulation.Request) (*Decisions, error) {
+	authorized, err := c.Decide(ctx, source, r)
+	d := &Decisions{Decisions: authorized}
+	if err != nil || d.Outcome != answer.Yes || s.IsEmpty() {
+		return d, err
+	}
+	checks, err := simulation.ChainOf(source, r, nil)
+	if err != nil {
+		return nil, err
+	}
+	d.Admission, err = s.Admit(authorization.WithPolicyBudgets(authorization.WithBudget(checks.Pin(ctx))), r, checks)
+	if err == nil && len(d.Admission.Refusals) > 0 {
+		d.Outcome, d.Reason = answer.No, d.Admission.Messages()
+	}
+	return d, err
+}
+
+// Policies returns the names of the policies in the reason of the last decision.
+func (d *Decisions) Policies() (names []string) {
+	if d.Admission == nil || len(d.Admission.Refusals) == 0 {
+		return d.Decisions.Policies()
+	}
+	for _, refusal := range d.Admission.Refusals {
+		names = append(names, refusal.Policy)
+	}
+	return names
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/proviso-authz/proviso/pkg/kubectl/admissionpolicy"
-	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
+	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
 )
 
 // result is the expected result of the policy p.
@@ -30,9 +30,9 @@ var denied = result{denies: true}
 // compare compares a decision with the result.
 func (want result) compare(t *testing.T, got *admissionpolicy.Decisions) {
 	t.Helper()
-	outcome, denying := simulation.Yes, []string(nil)
+	outcome, denying := answer.Yes, []string(nil)
 	if want.denies {
-		outcome, denying = simulation.No, []string{"p"}
+		outcome, denying = answer.No, []string{"p"}
 	}
 	if got.Admission == nil {
 		t.Fatalf("got %+v, want a request that reaches admission", got)
@@ -43,8 +43,8 @@ func (want result) compare(t *testing.T, got *admissionpolicy.Decisions) {
 	if diff := cmp.Diff(denying, got.Policies()); diff != "" {
 		t.Errorf("other policies deny (-want +got):\n%s", diff)
 	}
-	wantResult := &admissionpolicy.Result{Denying: denying, Warnings: want.warnings, Audited: want.audited, AuditAnnotations: want.annotations}
-	if diff := cmp.Diff(wantResult, got.Admission, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(admissionpolicy.Result{}, "Messages", "Refusals", "Traces")); diff != "" {
+	wantResult := &admissionpolicy.Result{Warnings: want.warnings, Audited: want.audited, AuditAnnotations: want.annotations}
+	if diff := cmp.Diff(wantResult, got.Admission, cmpopts.EquateEmpty(), cmpopts.IgnoreFields(admissionpolicy.Result{}, "Refusals", "Traces")); diff != "" {
 		t.Errorf("another result (-want +got):\n%s", diff)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"sync"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission/plugin/cel"
@@ -19,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
 	"k8s.io/apiserver/pkg/cel/environment"
 
+	"github.com/proviso-authz/proviso/pkg/barrier"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 )
 
@@ -51,42 +51,13 @@ func (p *policy) reads(name string) bool {
 
 // newPolicy sets the defaults of a policy as kube-apiserver does, validates it and compiles it.
 func newPolicy(object *admissionregistrationv1.ValidatingAdmissionPolicy) (*policy, field.ErrorList) {
-	if object.Spec.FailurePolicy == nil {
-		fail := admissionregistrationv1.Fail
-		object.Spec.FailurePolicy = &fail
-	}
-	setDefaults(object.Spec.MatchConstraints)
+	object.Spec = *barrier.DefaultedPolicy(object)
 	p := &policy{ValidatingAdmissionPolicy: object}
 	errs := validatePolicy(object)
 	if len(errs) == 0 {
 		errs = p.compile()
 	}
 	return p, errs
-}
-
-// setDefaults sets the defaults of MatchResources, which may be nil.
-func setDefaults(m *admissionregistrationv1.MatchResources) {
-	if m == nil {
-		return
-	}
-	if m.MatchPolicy == nil {
-		equivalent := admissionregistrationv1.Equivalent
-		m.MatchPolicy = &equivalent
-	}
-	if m.NamespaceSelector == nil {
-		m.NamespaceSelector = &metav1.LabelSelector{}
-	}
-	if m.ObjectSelector == nil {
-		m.ObjectSelector = &metav1.LabelSelector{}
-	}
-	for _, rules := range [][]admissionregistrationv1.NamedRuleWithOperations{m.ResourceRules, m.ExcludeResourceRules} {
-		for i := range rules {
-			if rules[i].Scope == nil {
-				all := admissionregistrationv1.AllScopes
-				rules[i].Scope = &all
-			}
-		}
-	}
 }
 
 // expression is an expression of a policy, with its field.

@@ -18,8 +18,8 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/kubectl/admissionpolicy"
+	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
-	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 )
 
 // refusalsOf decides a request that must be refused by one policy.
@@ -30,7 +30,7 @@ func refusalsOf(t *testing.T, set *admissionpolicy.Set, request *strings.Replace
 		t.Fatalf("got %+v, %v, want one refusal", d, err)
 	}
 	refusal := d.Admission.Refusals[0]
-	if refusal.Policy != d.Admission.Denying[0] || refusal.Message != d.Admission.Messages[0] {
+	if refusal.Policy != d.Policies()[0] || refusal.Message != d.Admission.Messages() {
 		t.Errorf("got %+v, want the policy and the message of %+v", refusal, d.Admission)
 	}
 	return refusal.Failed
@@ -154,7 +154,7 @@ func resultOf(t *testing.T, f admissionpolicy.Failed) string {
 		t.Fatal(err)
 	case d.Failed():
 		return "error"
-	case d.Outcome == simulation.Yes:
+	case d.Outcome == answer.Yes:
 		return "true"
 	}
 	return "false"

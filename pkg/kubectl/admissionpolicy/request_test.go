@@ -14,7 +14,7 @@ import (
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
-	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
+	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
 )
 
 // TestBadRequests checks that a request about which kube-apiserver would not ask admission policies is an error, and is not decided.
@@ -102,15 +102,15 @@ func TestReachesAdmission(t *testing.T) {
 		name    string
 		empty   bool
 		request *strings.Replacer
-		want    simulation.Verdict
+		want    answer.Verdict
 		reaches bool
 		by      []string
 	}{
-		{"allowed", false, nil, simulation.No, true, []string{"p"}},
-		{"allowed, without admission policies", true, nil, simulation.Yes, false, nil},
-		{"allowed, without data", false, replace("data: {operation: CREATE, object: {apiVersion: v1, kind: ConfigMap, metadata: {name: c, labels: {l: x}}, data: {a: \"2\"}}}", ""), simulation.YesIf, false, nil},
-		{"not allowed", false, replace(policies, ""), simulation.No, false, nil},
-		{"denied by a policy of Proviso", false, replace(`a: "2"`, `a: "4"`), simulation.No, false, []string{"deny"}},
+		{"allowed", false, nil, answer.No, true, []string{"p"}},
+		{"allowed, without admission policies", true, nil, answer.Yes, false, nil},
+		{"allowed, without data", false, replace("data: {operation: CREATE, object: {apiVersion: v1, kind: ConfigMap, metadata: {name: c, labels: {l: x}}, data: {a: \"2\"}}}", ""), answer.YesIf, false, nil},
+		{"not allowed", false, replace(policies, ""), answer.No, false, nil},
+		{"denied by a policy of Proviso", false, replace(`a: "2"`, `a: "4"`), answer.No, false, []string{"deny"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -21,8 +21,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/client-go/kubernetes/scheme"
-	kjson "sigs.k8s.io/json"
+	"k8s.io/client-go/tools/cache"
 
+	"github.com/proviso-authz/proviso/pkg/barrier"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 )
 
@@ -59,20 +60,20 @@ var strict = serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).
 // API groups in policies.
 func Load(policies, objects []document.Document) (set *Set, others []document.Document, errs []error) {
 	l := &loader{set: &Set{parameters: map[schema.GroupVersionKind]*parameters{}, namespaces: map[string]*corev1.Namespace{}}, policies: map[string]*policy{}, sources: map[string]document.Source{}}
-	l.each(policies, l.policyOrBinding)
+	l.Each(policies, l.policyOrBinding)
 	l.bind()
-	l.each(objects, l.object)
+	l.Each(objects, l.object)
 	l.checkScopes()
-	return l.set, l.others, l.errs
+	return l.set, l.others, l.Errs
 }
 
 type loader struct {
+	document.Errors
 	set      *Set
 	policies map[string]*policy
 	bindings []*binding
 	sources  map[string]document.Source
 	others   []document.Document
-	errs     []error
 }
 
 // binding is a binding with its place in the files.
@@ -82,33 +83,6 @@ type binding struct {
 	source document.Source
 }
 
-func (l *loader) fail(at document.Source, name string, err error) {
-	if name != "" {
-		name += ": "
-	}
-	l.errs = append(l.errs, fmt.Errorf("%v: %s%w", at, name, err))
-}
-
-// each calls a function with each object of documents.
-func (l *loader) each(documents []document.Document, load func(document.Document, metav1.TypeMeta)) {
-	for _, d := range documents {
-		items, isList, err := document.Items(d)
-		switch {
-		case err != nil:
-			l.fail(d.Source, "", err)
-		case isList:
-			l.each(items, load)
-		default:
-			typeMeta := metav1.TypeMeta{}
-			if err := kjson.UnmarshalCaseSensitivePreserveInts(d.JSON, &typeMeta); err != nil || typeMeta.Kind == "" || typeMeta.APIVersion == "" {
-				l.fail(d.Source, "", errNoObject)
-				continue
-			}
-			load(d, typeMeta)
-		}
-	}
-}
-
 func (l *loader) policyOrBinding(d document.Document, typeMeta metav1.TypeMeta) {
 	gvk := typeMeta.GroupVersionKind()
 	if gvk.Group != admissionregistrationv1.GroupName {
@@ -116,12 +90,12 @@ func (l *loader) policyOrBinding(d document.Document, typeMeta metav1.TypeMeta) 
 		return
 	}
 	if gvk.Version != admissionregistrationv1.SchemeGroupVersion.Version || gvk.Kind != kindPolicy && gvk.Kind != kindBinding {
-		l.fail(d.Source, "", fmt.Errorf("kind %q of apiVersion %q is not read: want %s or %s of %s", gvk.Kind, typeMeta.APIVersion, kindPolicy, kindBinding, admissionregistrationv1.SchemeGroupVersion))
+		l.Fail(d.Source, "", fmt.Errorf("kind %q of apiVersion %q is not read: want %s or %s of %s", gvk.Kind, typeMeta.APIVersion, kindPolicy, kindBinding, admissionregistrationv1.SchemeGroupVersion))
 		return
 	}
 	object, _, err := strict.Decode(d.JSON, nil, nil)
 	if err != nil {
-		l.fail(d.Source, "", err)
+		l.Fail(d.Source, "", err)
 		return
 	}
 	switch object := object.(type) {
@@ -129,16 +103,16 @@ func (l *loader) policyOrBinding(d document.Document, typeMeta metav1.TypeMeta) 
 		if l.isNew(d.Source, kindPolicy, object) {
 			p, errs := newPolicy(object)
 			for _, err := range errs {
-				l.fail(d.Source, p.title(), err)
+				l.Fail(d.Source, p.title(), err)
 			}
 			p.source = d.Source
 			l.policies[object.Name] = p
 		}
 	case *admissionregistrationv1.ValidatingAdmissionPolicyBinding:
 		if l.isNew(d.Source, kindBinding, object) {
-			setDefaults(object.Spec.MatchResources)
+			object.Spec = *barrier.DefaultedBinding(object)
 			for _, err := range validateBinding(object) {
-				l.fail(d.Source, titleOf(kindBinding, object), err)
+				l.Fail(d.Source, titleOf(kindBinding, object), err)
 			}
 			l.bindings = append(l.bindings, &binding{ValidatingAdmissionPolicyBinding: object, source: d.Source})
 		}
@@ -146,11 +120,7 @@ func (l *loader) policyOrBinding(d document.Document, typeMeta metav1.TypeMeta) 
 }
 
 func titleOf(kind string, object metav1.Object) string {
-	name := object.GetName()
-	if object.GetNamespace() != "" {
-		name = object.GetNamespace() + "/" + name
-	}
-	return fmt.Sprintf("%s %q", kind, name)
+	return fmt.Sprintf("%s %q", kind, cache.MetaObjectToName(object))
 }
 
 // isNew checks that an object has a name, and that no other object of the kind has the same.
@@ -159,9 +129,9 @@ func (l *loader) isNew(at document.Source, kind string, object metav1.Object) bo
 	other, twice := l.sources[title]
 	switch {
 	case object.GetName() == "":
-		l.fail(at, title, errNoName)
+		l.Fail(at, title, errNoName)
 	case twice:
-		l.fail(at, title, fmt.Errorf("the same object is in %v, too", other))
+		l.Fail(at, title, fmt.Errorf("the same object is in %v, too", other))
 	default:
 		l.sources[title] = at
 		return true
@@ -175,7 +145,7 @@ func (l *loader) bind() {
 		title := titleOf(kindBinding, b)
 		p, found := l.policies[b.Spec.PolicyName]
 		if !found {
-			l.fail(b.source, title, fmt.Errorf("spec.policyName: Not found: %q: no file of the suite has this %s", b.Spec.PolicyName, kindPolicy))
+			l.Fail(b.source, title, fmt.Errorf("spec.policyName: Not found: %q: no file of the suite has this %s", b.Spec.PolicyName, kindPolicy))
 			continue
 		}
 		if b.Spec.ParamRef != nil && p.Spec.ParamKind == nil {
@@ -208,12 +178,12 @@ func (l *loader) object(d document.Document, typeMeta metav1.TypeMeta) {
 	gvk := typeMeta.GroupVersionKind()
 	object, err := decode(d.JSON)
 	if err != nil {
-		l.fail(d.Source, gvk.Kind, err)
+		l.Fail(d.Source, gvk.Kind, err)
 		return
 	}
 	accessor, err := meta.Accessor(object)
 	if err != nil {
-		l.fail(d.Source, gvk.Kind, err)
+		l.Fail(d.Source, gvk.Kind, err)
 		return
 	}
 	if !l.isNew(d.Source, gvk.Kind+" of "+typeMeta.APIVersion, accessor) {
@@ -227,7 +197,7 @@ func (l *loader) object(d document.Document, typeMeta metav1.TypeMeta) {
 	case kind != nil:
 		kind.add(d.Source, object, accessor)
 	case !isNamespace:
-		l.fail(d.Source, titleOf(gvk.Kind, accessor), fmt.Errorf("kind %q of apiVersion %q is the paramKind of no policy, and not Namespace of v1", gvk.Kind, typeMeta.APIVersion))
+		l.Fail(d.Source, titleOf(gvk.Kind, accessor), fmt.Errorf("kind %q of apiVersion %q is the paramKind of no policy, and not Namespace of v1", gvk.Kind, typeMeta.APIVersion))
 	}
 }
 
@@ -239,7 +209,7 @@ func (l *loader) checkScopes() {
 		}
 		for _, p := range kind.objects {
 			if p.meta.GetNamespace() == "" {
-				l.fail(p.source, titleOf(kind.kind.Kind, p.meta), errors.New("metadata.namespace: Required value: the kind is namespaced"))
+				l.Fail(p.source, titleOf(kind.kind.Kind, p.meta), errors.New("metadata.namespace: Required value: the kind is namespaced"))
 			}
 		}
 	}

@@ -73,14 +73,12 @@ func validateMatchConditions(conditions []admissionregistrationv1.MatchCondition
 	if len(conditions) > maxMatchConditions {
 		errs = append(errs, field.TooMany(path, len(conditions), maxMatchConditions))
 	}
-	var names []string
 	for i, c := range conditions {
 		name := path.Index(i).Child("name")
 		errs = append(errs, invalid(name, c.Name, validation.IsQualifiedName(c.Name))...)
-		if slices.Contains(names, c.Name) {
+		if slices.ContainsFunc(conditions[:i], func(other admissionregistrationv1.MatchCondition) bool { return other.Name == c.Name }) {
 			errs = append(errs, field.Duplicate(name, c.Name))
 		}
-		names = append(names, c.Name)
 	}
 	return errs
 }
@@ -89,17 +87,15 @@ func validateAuditAnnotations(policy string, annotations []admissionregistration
 	if len(annotations) > maxAuditAnnotations {
 		errs = append(errs, field.TooMany(path, len(annotations), maxAuditAnnotations))
 	}
-	var keys []string
 	for i, a := range annotations {
 		key := path.Index(i).Child("key")
 		errs = append(errs, invalid(key, a.Key, validation.IsQualifiedName(policy+"/"+a.Key))...)
-		if slices.Contains(keys, a.Key) {
+		if slices.ContainsFunc(annotations[:i], func(other admissionregistrationv1.AuditAnnotation) bool { return other.Key == a.Key }) {
 			errs = append(errs, field.Duplicate(key, a.Key))
 		}
 		if len(strings.TrimSpace(a.ValueExpression)) > maxValueExpression {
 			errs = append(errs, field.TooLong(path.Index(i).Child("valueExpression"), a.ValueExpression, maxValueExpression))
 		}
-		keys = append(keys, a.Key)
 	}
 	return errs
 }

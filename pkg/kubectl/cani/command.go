@@ -11,32 +11,26 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"sync"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	"k8s.io/client-go/rest"
 
-	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
+	"github.com/proviso-authz/proviso/pkg/kubectl/command"
+	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 	"github.com/proviso-authz/proviso/pkg/kubectl/question"
+	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 	"github.com/proviso-authz/proviso/pkg/kubectl/terminal"
-)
-
-// The exit codes, beside 0 for yes.
-const (
-	codeNo    = 1
-	codeYesIf = 3
 )
 
 // options are the options of the command.
 type options struct {
-	genericiooptions.IOStreams
-
-	flags *genericclioptions.ConfigFlags
+	command.Options
 
 	quiet, list, noHeaders bool
-	filename, output       string
+	filename               string
+	output                 command.Format
 
 	// The request that the arguments and the file describe.
 	question.Question
@@ -45,18 +39,11 @@ type options struct {
 	subject *subject
 
 	clients *clients
-	// warned has the warnings of servers that were printed.
-	warned sync.Map
-	// warnings has all texts of warnings, for reports.
-	warnings struct {
-		sync.Mutex
-		texts []string
-	}
 }
 
 // NewCommand returns the command. The flags are those for clients, which the caller has added to a command above it.
 func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
-	o := &options{IOStreams: streams, flags: flags}
+	o := &options{Options: command.Options{IOStreams: streams, Flags: flags}}
 	cmd := &cobra.Command{
 		Use:                   "can-i VERB [TYPE | TYPE/NAME | NONRESOURCEURL]",
 		DisableFlagsInUseLine: true,
@@ -109,14 +96,12 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
 	fs := cmd.Flags()
-	fs.BoolVarP(&o.AllNamespaces, "all-namespaces", "A", o.AllNamespaces, "If true, check the specified action in all namespaces.")
+	o.AddFlags(fs, "If true, check the specified action in all namespaces.")
 	fs.BoolVarP(&o.quiet, "quiet", "q", o.quiet, "If true, suppress output and just return the exit code.")
-	fs.StringVar(&o.Subresource, "subresource", o.Subresource, "SubResource such as pod/log or deployment/scale")
 	fs.BoolVar(&o.list, "list", o.list, "If true, prints all allowed actions.")
 	fs.BoolVar(&o.noHeaders, "no-headers", o.noHeaders, "If true, prints allowed actions without headers")
 	fs.StringVarP(&o.filename, "filename", "f", o.filename, "File with the object to decide for. - is standard input.")
-	fs.StringVarP(&o.output, "output", "o", o.output, "Format of the answer for programs: 'json' or 'yaml'.")
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{outputJSON, outputYAML}, cobra.ShellCompDirectiveNoFileComp))
+	o.output.AddFlag(cmd, "output", "o", "Format of the answer for programs: 'json' or 'yaml'.", document.JSON, document.YAML)
 	return cmd
 }
 
@@ -126,11 +111,9 @@ var (
 	errListArgs   = errors.New("list option must be specified with no arguments")
 	errListFlags  = errors.New("list option can't be specified with neither quiet, all-namespaces, filename nor subresource options")
 	errNoHeaders  = errors.New("--no-headers cannot be set without --list specified")
-	errURLSub     = errors.New("--subresource can not be used with NonResourceURL")
 	errURLFile    = errors.New("--filename can not be used with NonResourceURL")
 	errFileAll    = errors.New("--filename can not be used with --all-namespaces: an object has one namespace")
 	errFileSub    = errors.New("--filename can be used with --subresource only for the verbs update and patch")
-	errOutput     = errors.New("--output must be json or yaml")
 	errEmptyParts = errors.New("the verb and the resource must not be empty")
 )
 
@@ -145,55 +128,33 @@ func (o *options) run(ctx context.Context, args []string) error {
 	if o.clients, err = o.newClients(); err != nil {
 		return err
 	}
-	if !o.AllNamespaces {
-		if o.Namespace, _, err = o.flags.ToRawKubeConfigLoader().Namespace(); err != nil {
-			return err
-		}
-	}
 	if o.list {
 		return o.runList(ctx)
 	}
-	if err := o.complete(args); err != nil {
+	o.Verb = args[0]
+	if err := o.Read(&o.Options, strings.Join(args[1:], ""), o.readObject); err != nil {
 		return err
 	}
 	a, err := o.answer(ctx)
 	if err != nil {
 		return err
 	}
-	return o.print(terminal.From(ctx), a)
-}
-
-// complete reads the arguments and the file, and prints the warnings of kubectl auth can-i.
-func (o *options) complete(args []string) error {
-	o.Verb = args[0]
-	if len(args) == 2 && question.IsURL(args[1]) {
-		o.ReadURL(args[1], o.warn)
-		return nil
+	if o.output.Value == "" {
+		return a.Print(o.Out, terminal.From(ctx))
 	}
-	mapper, err := o.flags.ToRESTMapper()
-	if err != nil {
+	if err := o.write(answerReport{o.head("CanI"), question.RequestOf(o.Record()), a}); err != nil {
 		return err
 	}
-	if len(args) == 2 {
-		if err := o.ReadResource(mapper, args[1], o.warn); err != nil {
-			return err
-		}
-	}
-	if o.filename != "" {
-		if err := o.readObject(mapper); err != nil {
-			return err
-		}
-	}
-	o.WarnAboutResource(o.clients.discovery, o.warn)
-	return nil
+	return a.Verdict.Exit()
 }
 
 // validate checks what can be checked without a server.
 func (o *options) validate(args []string) error {
+	if err := o.output.Validate(); err != nil {
+		return err
+	}
 	isURL := len(args) == 2 && question.IsURL(args[1])
 	switch {
-	case o.output != "" && o.output != outputJSON && o.output != outputYAML:
-		return errOutput
 	case o.list && len(args) != 0:
 		return errListArgs
 	case o.list && (o.quiet || o.AllNamespaces || o.Subresource != "" || o.filename != ""):
@@ -207,35 +168,15 @@ func (o *options) validate(args []string) error {
 	case o.noHeaders:
 		return errNoHeaders
 	case isURL && o.Subresource != "":
-		return errURLSub
+		return question.ErrURLSubresource
 	case isURL && o.filename != "":
 		return errURLFile
 	case o.filename != "" && o.AllNamespaces:
 		return errFileAll
-	case o.filename != "" && operations[args[0]] == "":
+	case o.filename != "" && simulation.Operations[args[0]] == "":
 		return fmt.Errorf("--filename can not be used with the verb %q: only create, update, patch and delete have an object", args[0])
 	case o.filename != "" && o.Subresource != "" && args[0] != "update" && args[0] != "patch":
 		return errFileSub
 	}
 	return nil
 }
-
-// warn prints a warning to standard error.
-func (o *options) warn(text string) {
-	o.warnings.Lock()
-	o.warnings.texts = append(o.warnings.texts, text)
-	o.warnings.Unlock()
-	_, _ = fmt.Fprintln(o.ErrOut, "Warning: "+printable.Lines(text))
-}
-
-// HandleWarningHeader prints a warning of a server, once.
-func (o *options) HandleWarningHeader(code int, _, text string) {
-	if code != 299 || text == "" {
-		return
-	}
-	if _, isKnown := o.warned.LoadOrStore(text, true); !isKnown {
-		o.warn(text)
-	}
-}
-
-var _ rest.WarningHandler = &options{}

@@ -13,9 +13,11 @@ import (
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/printers"
+	"k8s.io/component-helpers/auth/rbac/validation"
 
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 )
@@ -36,17 +38,20 @@ type rule struct {
 
 // runList prints what kube-apiserver allows the user, as kubectl auth can-i does. A second table has what policies of Proviso change: what they allow, with and
 // without conditions, and what they refuse.
-func (o *options) runList(ctx context.Context) error {
+func (o *options) runList(ctx context.Context) (err error) {
+	if o.Namespace, _, err = o.Flags.ToRawKubeConfigLoader().Namespace(); err != nil {
+		return err
+	}
 	review := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: o.Namespace}}
 	answer, err := o.clients.kube.AuthorizationV1().SelfSubjectRulesReviews().Create(ctx, review, metav1.CreateOptions{})
 	if err != nil {
 		return err
 	}
 	if answer.Status.Incomplete {
-		o.warn("the list may be incomplete: " + answer.Status.EvaluationError)
+		o.Warn("the list may be incomplete: " + answer.Status.EvaluationError)
 	}
 	rules := rulesOf(&answer.Status)
-	if o.output == "" {
+	if o.output.Value == "" {
 		if err := printRules(o.Out, rules, !o.noHeaders); err != nil {
 			return err
 		}
@@ -55,12 +60,12 @@ func (o *options) runList(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return err
-	case o.output != "":
+	case o.output.Value != "":
 		report := listReport{head: o.head("CanIList"), Namespace: o.Namespace, Rules: append([]rule{}, rules...), Changes: []changeReport{}}
 		for _, c := range changes {
-			report.Changes = append(report.Changes, changeReport{c.resource, c.verbs, c.answer.outcome()})
+			report.Changes = append(report.Changes, changeReport{c.resource, c.verbs, c.answer})
 		}
-		return o.write(o.Out, report)
+		return o.write(report)
 	case len(changes) == 0:
 		return nil
 	}
@@ -74,15 +79,15 @@ func (o *options) runList(ctx context.Context) error {
 func (o *options) listChanges(ctx context.Context, rules []authorizationv1.ResourceRule) ([]*change, error) {
 	switch _, err := o.clients.kube.Discovery().ServerResourcesForGroupVersion("authorization.proviso.dev/v1alpha1"); {
 	case apierrors.IsNotFound(err):
-		o.warn(warningWithoutProviso)
+		o.Warn(warningWithoutProviso)
 		return nil, nil
 	case err != nil:
 		return nil, err
 	}
-	o.warn(warningList)
-	changes, unenforced, err := o.changes(ctx, rules)
+	o.Warn(warningList)
+	changes, unenforced, err := o.changes(ctx, granted(rules))
 	if err == nil && len(unenforced) > 0 {
-		o.warn(warningUnenforcedList + strings.Join(unenforced, ", "))
+		o.Warn(warningUnenforcedList + strings.Join(unenforced, ", "))
 	}
 	return changes, err
 }
@@ -104,17 +109,9 @@ func rulesOf(status *authorizationv1.SubjectRulesReviewStatus) []rule {
 			}
 		}
 	}
-	for _, r := range status.ResourceRules {
-		names := r.ResourceNames
-		if len(names) == 0 {
-			names = []string{""}
-		}
-		for _, group := range r.APIGroups {
-			for _, resource := range r.Resources {
-				for _, name := range names {
-					add(rule{Resource: resourceOf(resource, group), Name: name, Verbs: slices.Clone(r.Verbs)})
-				}
-			}
+	for _, r := range granted(status.ResourceRules) {
+		for _, one := range validation.BreakdownRule(r) {
+			add(rule{Resource: resourceOf(one.Resources[0], one.APIGroups[0]), Name: strings.Join(one.ResourceNames, ""), Verbs: one.Verbs})
 		}
 	}
 	for _, r := range status.NonResourceRules {
@@ -126,6 +123,15 @@ func rulesOf(status *authorizationv1.SubjectRulesReviewStatus) []rule {
 		return strings.Compare(a.Resource+"\x00"+a.URL+"\x00"+a.Name, b.Resource+"\x00"+b.URL+"\x00"+b.Name)
 	})
 	return rules
+}
+
+// granted returns the rules for resources as rules of RBAC.
+func granted(rules []authorizationv1.ResourceRule) []rbacv1.PolicyRule {
+	granted := make([]rbacv1.PolicyRule, 0, len(rules))
+	for _, r := range rules {
+		granted = append(granted, rbacv1.PolicyRule{Verbs: r.Verbs, APIGroups: r.APIGroups, Resources: r.Resources, ResourceNames: r.ResourceNames})
+	}
+	return granted
 }
 
 // resourceOf returns a resource with its group, as in deployments.apps/scale.
@@ -143,14 +149,10 @@ func resourceOf(resource, group string) string {
 func printRules(out io.Writer, rules []rule, headers bool) error {
 	w := printers.GetNewTabWriter(out)
 	if headers {
-		_, _ = fmt.Fprintln(w, "Resources\tNon-Resource URLs\tResource Names\tVerbs")
+		printable.WriteRow(w, "", "Resources", "Non-Resource URLs", "Resource Names", "Verbs")
 	}
 	for _, r := range rules {
-		cells := []string{r.Resource, "[" + r.URL + "]", "[" + r.Name + "]", fmt.Sprint(r.Verbs)}
-		for i := range cells {
-			cells[i] = printable.Text(cells[i])
-		}
-		_, _ = fmt.Fprintln(w, strings.Join(cells, "\t"))
+		printable.WriteRow(w, "", r.Resource, "["+r.URL+"]", "["+r.Name+"]", fmt.Sprint(r.Verbs))
 	}
 	return w.Flush()
 }

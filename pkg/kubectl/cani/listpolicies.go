@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -23,7 +22,8 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/component-helpers/auth/rbac/validation"
 
-	"github.com/proviso-authz/proviso/pkg/kubectl/conditiontable"
+	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
+	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 	"github.com/proviso-authz/proviso/pkg/kubectl/question"
 	"github.com/proviso-authz/proviso/pkg/kubectl/terminal"
 )
@@ -36,30 +36,26 @@ const reviewsAtOnce = 8
 type change struct {
 	resource string
 	verbs    []string
-	answer   *answer
+	answer   *answer.Answer
 	// rows are the conditions of the answer, or one row with its reason.
-	rows []conditiontable.Row
+	rows []answer.Row
 }
 
 // changes asks about each verb of each resource in discovery, and returns the answers that differ from the rules, and those with conditions.
 // They are grouped by resource and answer. unenforced are actions with conditions that no server evaluates.
-func (o *options) changes(ctx context.Context, rules []authorizationv1.ResourceRule) (changes []*change, unenforced []string, err error) {
+func (o *options) changes(ctx context.Context, granted []rbacv1.PolicyRule) (changes []*change, unenforced []string, err error) {
 	actions, err := o.actions()
 	if err != nil {
 		return nil, nil, err
 	}
-	granted := make([]rbacv1.PolicyRule, 0, len(rules))
-	for _, r := range rules {
-		granted = append(granted, rbacv1.PolicyRule{Verbs: r.Verbs, APIGroups: r.APIGroups, Resources: r.Resources, ResourceNames: r.ResourceNames})
-	}
-	answers, isUnenforced := make([]*answer, len(actions)), make([]bool, len(actions))
+	answers, isUnenforced := make([]*answer.Answer, len(actions)), make([]bool, len(actions))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(reviewsAtOnce)
 	var done atomic.Int64
 	for i := range actions {
 		group.Go(func() (err error) {
 			defer func() { terminal.From(ctx).Progress("%d of %d questions are answered", done.Add(1), len(actions)) }()
-			one := &options{IOStreams: o.IOStreams, clients: o.clients, Question: actions[i]}
+			one := &options{clients: o.clients, Question: actions[i]}
 			one.ErrOut = io.Discard // warnings are about single answers
 			if answers[i], isUnenforced[i], err = one.change(ctx, granted); err != nil {
 				return fmt.Errorf("may I %s %s: %w", one.Verb, nameOf(&one.Question), err)
@@ -77,7 +73,10 @@ func (o *options) changes(ctx context.Context, rules []authorizationv1.ResourceR
 		if a == nil {
 			continue
 		}
-		next := &change{resource: nameOf(&actions[i]), verbs: []string{actions[i].Verb}, answer: a, rows: a.rows()}
+		next := &change{resource: nameOf(&actions[i]), verbs: []string{actions[i].Verb}, answer: a, rows: a.Conditions}
+		if a.Verdict != answer.YesIf {
+			next.rows = []answer.Row{{Description: a.Why()}}
+		}
 		if same := slices.IndexFunc(changes, next.isAlike); same >= 0 {
 			changes[same].verbs = append(changes[same].verbs, actions[i].Verb)
 			continue
@@ -90,7 +89,7 @@ func (o *options) changes(ctx context.Context, rules []authorizationv1.ResourceR
 
 // change returns the answer to the question, or nil if it says what the rules say. isUnenforced says that policies have conditions and kube-apiserver
 // refuses.
-func (o *options) change(ctx context.Context, granted []rbacv1.PolicyRule) (a *answer, isUnenforced bool, err error) {
+func (o *options) change(ctx context.Context, granted []rbacv1.PolicyRule) (a *answer.Answer, isUnenforced bool, err error) {
 	resource := o.Resource.Resource
 	if o.Subresource != "" {
 		resource += "/" + o.Subresource
@@ -108,10 +107,10 @@ func (o *options) change(ctx context.Context, granted []rbacv1.PolicyRule) (a *a
 	if a, err = o.answer(ctx); err != nil {
 		return nil, false, err
 	}
-	if a.verdict == no && !isGranted {
+	if a.Verdict == answer.No && !isGranted {
 		return nil, len(status.ConditionsChain) > 0, nil
 	}
-	if a.verdict == yes && isGranted {
+	if a.Verdict == answer.Yes && isGranted {
 		return nil, false, nil
 	}
 	return a, false, nil
@@ -119,10 +118,14 @@ func (o *options) change(ctx context.Context, granted []rbacv1.PolicyRule) (a *a
 
 // actions returns the verbs of the resources in discovery, each in the preferred version of its group. Groups that do not answer cause a warning.
 func (o *options) actions() ([]question.Question, error) {
-	groups, lists, err := o.clients.discovery.ServerGroupsAndResources()
+	server, err := o.Flags.ToDiscoveryClient()
+	if err != nil {
+		return nil, err
+	}
+	groups, lists, err := server.ServerGroupsAndResources()
 	switch {
 	case discovery.IsGroupDiscoveryFailedError(err):
-		o.warn("the list may be incomplete: " + err.Error())
+		o.Warn("the list may be incomplete: " + err.Error())
 	case err != nil:
 		return nil, err
 	}
@@ -174,30 +177,18 @@ func nameOf(q *question.Question) string {
 
 // isAlike reports whether two changes differ in the verb alone.
 func (c *change) isAlike(other *change) bool {
-	return c.resource == other.resource && c.answer.verdict == other.answer.verdict &&
+	return c.resource == other.resource && c.answer.Verdict == other.answer.Verdict &&
 		slices.Equal(c.rows, other.rows)
-}
-
-// verdicts are the names of verdicts.
-var verdicts = map[verdict]string{no: "no", yes: "yes", yesIf: "yes, if"}
-
-// rows returns the conditions of an answer, or one row with its reason.
-func (a *answer) rows() []conditiontable.Row {
-	if a.verdict == yesIf {
-		return conditiontable.Rows(a.conditions)
-	}
-	texts := slices.DeleteFunc([]string{a.reason, a.evaluationError}, func(text string) bool { return text == "" })
-	return []conditiontable.Row{{Description: strings.Join(texts, " - ")}}
 }
 
 func printChanges(out io.Writer, changes []*change, headers bool) error {
 	w := printers.GetNewTabWriter(out)
 	if headers {
-		conditiontable.WriteRow(w, "RESOURCE", "VERBS", "ANSWER", "EFFECT", "CONDITION", "POLICY", "DESCRIPTION")
+		printable.WriteRow(w, "-", "RESOURCE", "VERBS", "ANSWER", "EFFECT", "CONDITION", "POLICY", "DESCRIPTION")
 	}
 	for _, c := range changes {
 		for _, row := range c.rows {
-			conditiontable.WriteRow(w, c.resource, fmt.Sprint(c.verbs), verdicts[c.answer.verdict], string(row.Effect), row.Condition, row.Policy, row.Description)
+			printable.WriteRow(w, "-", c.resource, fmt.Sprint(c.verbs), c.answer.Verdict.Text(), string(row.Effect), row.Condition, row.Policy, row.Description)
 		}
 	}
 	return w.Flush()

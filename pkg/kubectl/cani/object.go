@@ -21,7 +21,9 @@ import (
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
+	"github.com/proviso-authz/proviso/pkg/kubectl/question"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 )
 
@@ -32,18 +34,13 @@ type object struct {
 	namespaced bool
 }
 
-// operations are the verbs for which an object can be given, and their operations at admission.
-var operations = map[string]authorizationv1alpha1.Operation{
-	"create": authorizationv1alpha1.OperationCreate,
-	"update": authorizationv1alpha1.OperationUpdate,
-	"patch":  authorizationv1alpha1.OperationUpdate,
-	"delete": authorizationv1alpha1.OperationDelete,
-}
-
 var errNoObject = errors.New("is not one object with apiVersion and kind")
 
-// readObject reads the file. The object must be of the type in the arguments, if they have one.
+// readObject reads the file, if there is one. The object must be of the type in the arguments, if they have one.
 func (o *options) readObject(mapper meta.RESTMapper) error {
+	if o.filename == "" {
+		return nil
+	}
 	documents, errs := document.Read(o.In, []string{o.filename}, false)
 	if len(errs) > 0 {
 		return errs[0]
@@ -74,7 +71,7 @@ func (o *options) locate(at document.Source) error {
 	if o.Name != "" && name != "" && o.Name != name {
 		return fmt.Errorf("%v: the name of the object is %q, and not %q", at, name, o.Name)
 	}
-	hasFlag := o.flags.Namespace != nil && *o.flags.Namespace != ""
+	hasFlag := o.NamespaceFlag() != ""
 	switch {
 	case !o.object.namespaced:
 		o.Namespace = ""
@@ -102,14 +99,14 @@ func (o *options) locate(at document.Source) error {
 }
 
 // decide evaluates conditions on the object.
-func (o *options) decide(ctx context.Context, chain []authorizationv1alpha1.SubjectAccessReviewConditionSet) (*answer, error) {
+func (o *options) decide(ctx context.Context, chain []authorizationv1alpha1.SubjectAccessReviewConditionSet) (*answer.Answer, error) {
 	user, err := o.user(ctx)
 	if err != nil {
 		return nil, err
 	}
 	request := &authorizationv1alpha1.AuthorizationConditionsRequest{
 		ConditionSets: chain,
-		Operation:     operations[o.Verb],
+		Operation:     simulation.Operations[o.Verb],
 		Resource:      &metav1.GroupVersionResource{Group: o.Resource.Group, Version: o.Resource.Version, Resource: o.Resource.Resource},
 		SubResource:   o.Subresource, Name: o.Name, Namespace: o.Namespace,
 		UserInfo: user,
@@ -119,7 +116,11 @@ func (o *options) decide(ctx context.Context, chain []authorizationv1alpha1.Subj
 	if request.Object, request.OldObject, err = o.objects(ctx, chain); err != nil {
 		return nil, err
 	}
-	if request.NamespaceObject, err = o.namespaceObject(ctx); err != nil {
+	namespace, err := question.Namespace(ctx, o.clients.kube.CoreV1(), o.Namespace)
+	if err == nil && namespace != nil {
+		request.NamespaceObject, err = raw(namespace)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if request.Options, err = optionsOf(request.Operation); err != nil {
@@ -137,12 +138,12 @@ func (o *options) decide(ctx context.Context, chain []authorizationv1alpha1.Subj
 	case review.Response == nil:
 		return nil, errors.New("the server did not answer the AuthorizationConditionsReview")
 	}
-	return answerOf(review.Response.Allowed, review.Response.Reason, review.Response.EvaluationError), nil
+	return answer.Of(review.Response.Allowed, review.Response.Reason, review.Response.EvaluationError), nil
 }
 
 // evaluate evaluates the conditions in this process, for a user who may not have the server evaluate them. It returns an error if the answer could depend on a
 // condition that only the server can evaluate.
-func (o *options) evaluate(ctx context.Context, request *authorizationv1alpha1.AuthorizationConditionsRequest) (*answer, error) {
+func (o *options) evaluate(ctx context.Context, request *authorizationv1alpha1.AuthorizationConditionsRequest) (*answer.Answer, error) {
 	compilers, err := simulation.NewCompilers()
 	if err != nil {
 		return nil, err
@@ -154,13 +155,13 @@ func (o *options) evaluate(ctx context.Context, request *authorizationv1alpha1.A
 		return nil, fmt.Errorf("%w: to have the server evaluate it, you need the ClusterRole proviso:reviewer", err)
 	}
 	status := authorization.Status(decision)
-	return answerOf(status.Allowed, status.Reason, status.EvaluationError), nil
+	return answer.Of(status.Allowed, status.Reason, status.EvaluationError), nil
 }
 
 // user returns who makes the request.
 func (o *options) user(ctx context.Context) (*authenticationv1.UserInfo, error) {
 	if o.subject != nil {
-		return o.subject.userInfo(), nil
+		return &o.subject.UserInfo, nil
 	}
 	self, err := o.clients.kube.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if apierrors.IsNotFound(err) { // Proviso's own port. Conditions that check the permissions of the user will fail
@@ -177,7 +178,7 @@ func (o *options) objects(ctx context.Context, chain []authorizationv1alpha1.Sub
 	if object, err = raw(o.object.Unstructured); err != nil {
 		return nil, nil, err
 	}
-	switch operations[o.Verb] {
+	switch simulation.Operations[o.Verb] {
 	case authorizationv1alpha1.OperationCreate:
 		return object, nil, nil
 	case authorizationv1alpha1.OperationDelete:
@@ -214,22 +215,6 @@ func readsStored(chain []authorizationv1alpha1.SubjectAccessReviewConditionSet) 
 		}
 	}
 	return false
-}
-
-// namespaceObject returns the namespace of the request, or nil if the user may not read it: then conditions that read it fail.
-func (o *options) namespaceObject(ctx context.Context) (*runtime.RawExtension, error) {
-	if o.Namespace == "" {
-		return nil, nil //nolint:nilnil // absence is a result, and not an error
-	}
-	namespace, err := o.clients.kube.CoreV1().Namespaces().Get(ctx, o.Namespace, metav1.GetOptions{})
-	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // absence is a result, and not an error
-	}
-	if err != nil {
-		return nil, err
-	}
-	namespace.APIVersion, namespace.Kind = "v1", "Namespace"
-	return raw(namespace)
 }
 
 // optionsOf returns the options of a request without parameters.

@@ -9,11 +9,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/discovery"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -21,28 +25,27 @@ import (
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	authorizationproviso "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/authorizationproviso/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
+	"github.com/proviso-authz/proviso/pkg/kubectl/question"
 )
 
 // clients are the clients of one cluster.
 type clients struct {
-	kube      kubernetes.Interface
-	discovery discovery.DiscoveryInterface
-	proviso   authorizationproviso.AuthorizationProvisoV1alpha1Interface
-	dynamic   dynamic.Interface
+	kube    kubernetes.Interface
+	proviso authorizationproviso.AuthorizationProvisoV1alpha1Interface
+	dynamic dynamic.Interface
 }
 
 func (o *options) newClients() (*clients, error) {
-	config, err := o.flags.ToRESTConfig()
+	config, err := o.Config()
 	if err != nil {
 		return nil, err
 	}
-	config = rest.CopyConfig(config)
-	if o.filename != "" && ptr.Deref(o.flags.Impersonate, "") != "" { // and not an as in the kubeconfig, which is who asks
+	if o.filename != "" && ptr.Deref(o.Flags.Impersonate, "") != "" { // and not an as in the kubeconfig, which is who asks
 		o.subject = subjectOf(&config.Impersonate)
 		config = asCaller(config)
-		o.flags.WithWrapConfigFn(asCaller) // for discovery
+		o.Flags.WithWrapConfigFn(asCaller) // for discovery
 	}
-	config.WarningHandler = o
 	if o.list { // reviewsAtOnce is the limit
 		config.QPS = -1
 	}
@@ -58,11 +61,7 @@ func (o *options) newClients() (*clients, error) {
 	if err != nil {
 		return nil, err
 	}
-	cached, err := o.flags.ToDiscoveryClient()
-	if err != nil {
-		return nil, err
-	}
-	return &clients{kube: kube, discovery: cached, proviso: proviso, dynamic: objects}, nil
+	return &clients{kube: kube, proviso: proviso, dynamic: objects}, nil
 }
 
 // asCaller returns a configuration without impersonation.
@@ -70,23 +69,6 @@ func asCaller(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Impersonate = rest.ImpersonationConfig{}
 	return config
-}
-
-// verdict is the kind of an answer. The zero value is no.
-type verdict uint8
-
-const (
-	no verdict = iota
-	yes
-	yesIf
-)
-
-// answer is the answer to the question. A reason and an error are shown with the verdict no.
-type answer struct {
-	verdict                 verdict
-	reason, evaluationError string
-	// conditions are the condition sets of the verdict yesIf.
-	conditions []authorizationv1alpha1.SubjectAccessReviewConditionSet
 }
 
 // The texts of warnings.
@@ -108,7 +90,7 @@ const exampleName = "kubectl-proviso-can-i-any-name"
 // allowed. Proviso's review says whether there are conditions. So the answer is open only if both are. If the question is about objects
 // of any name, kube-apiserver is also asked about an object of some name, if there are conditions and it says no, because no request is without a name; and
 // without a version, as kubectl auth can-i does it, if there are none: it then denies if a policy for some names could.
-func (o *options) answer(ctx context.Context) (*answer, error) {
+func (o *options) answer(ctx context.Context) (*answer.Answer, error) {
 	gate, err := o.askKubeAPIServer(ctx, o.Resource.Version, o.Name)
 	if err != nil {
 		return nil, err
@@ -125,55 +107,48 @@ func (o *options) answer(ctx context.Context) (*answer, error) {
 	case status == nil && gate == nil:
 		return nil, errNoReviews
 	case status == nil:
-		o.warn(warningWithoutProviso)
-		return answerOf(gate.Allowed, gate.Reason, gate.EvaluationError), nil
+		o.Warn(warningWithoutProviso)
+		return answer.Of(gate.Allowed, gate.Reason, gate.EvaluationError), nil
 	case gate == nil:
-		o.warn(warningOnlyProviso)
+		o.Warn(warningOnlyProviso)
 	case !gate.Allowed:
 		if len(status.ConditionsChain) > 0 {
-			o.warn(warningUnenforced)
+			o.Warn(warningUnenforced)
 		}
 		if o.IsNameless() && gate.Reason != "" { // of a policy
-			o.warn(warningNameless)
+			o.Warn(warningNameless)
 		}
-		return answerOf(false, gate.Reason, gate.EvaluationError), nil
+		return answer.Of(false, gate.Reason, gate.EvaluationError), nil
 	}
 	if len(status.ConditionsChain) > 0 {
 		return o.conditional(ctx, status)
 	}
 	if !status.Allowed {
 		if gate != nil {
-			o.warn(warningDenied)
+			o.Warn(warningDenied)
 		}
-		return answerOf(false, status.Reason, status.EvaluationError), nil
+		return answer.Of(false, status.Reason, status.EvaluationError), nil
 	}
 	return o.unconditional(ctx, gate)
 }
 
 var errNoReviews = errors.New("the server serves neither authorization.k8s.io/v1 nor authorization.proviso.dev/v1alpha1")
 
-func answerOf(allowed bool, reason, evaluationError string) *answer {
-	if allowed {
-		return &answer{verdict: yes}
-	}
-	return &answer{reason: reason, evaluationError: evaluationError}
-}
-
 // conditional returns the answer if there are conditions that a server evaluates.
-func (o *options) conditional(ctx context.Context, status *authorizationv1alpha1.SubjectAccessReviewStatus) (*answer, error) {
+func (o *options) conditional(ctx context.Context, status *authorizationv1alpha1.SubjectAccessReviewStatus) (*answer.Answer, error) {
 	if o.object != nil {
 		return o.decide(ctx, status.ConditionsChain)
 	}
 	if o.IsNameless() {
-		o.warn(warningNameless)
+		o.Warn(warningNameless)
 	}
-	return &answer{verdict: yesIf, conditions: status.ConditionsChain}, nil
+	return answer.If(status.ConditionsChain), nil
 }
 
 // unconditional returns the answer if both reviews allow.
-func (o *options) unconditional(ctx context.Context, gate *authorizationv1.SubjectAccessReviewStatus) (*answer, error) {
+func (o *options) unconditional(ctx context.Context, gate *authorizationv1.SubjectAccessReviewStatus) (*answer.Answer, error) {
 	if gate == nil || !o.IsNameless() {
-		return &answer{verdict: yes}, nil
+		return answer.Of(true, "", ""), nil
 	}
 	loose, err := o.askKubeAPIServer(ctx, "", "")
 	switch {
@@ -182,22 +157,24 @@ func (o *options) unconditional(ctx context.Context, gate *authorizationv1.Subje
 	case loose == nil:
 		return nil, errNoReviews
 	case !loose.Allowed:
-		o.warn(warningNameless)
+		o.Warn(warningNameless)
 	}
-	return answerOf(loose.Allowed, loose.Reason, loose.EvaluationError), nil
+	return answer.Of(loose.Allowed, loose.Reason, loose.EvaluationError), nil
 }
 
 // askKubeAPIServer returns nil if the server does not serve the review.
 func (o *options) askKubeAPIServer(ctx context.Context, version, name string) (*authorizationv1.SubjectAccessReviewStatus, error) {
-	question := o.Question
-	question.Name = name
-	resource, path := question.Attributes(version)
+	asked := o.Question
+	asked.Name = name
+	resource, path := asked.Attributes(version)
 	reviews := o.clients.kube.AuthorizationV1()
 	var status *authorizationv1.SubjectAccessReviewStatus
 	var err error
 	if o.subject != nil {
-		review := &authorizationv1.SubjectAccessReview{Spec: o.subject.spec()}
-		review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes = resource, path
+		who := question.SpecOf(&o.subject.UserInfo)
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: who.User, UID: who.UID, Groups: who.Groups, Extra: who.Extra, ResourceAttributes: resource, NonResourceAttributes: path,
+		}}
 		review, err = reviews.SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 		status = &review.Status
 	} else {
@@ -221,10 +198,8 @@ func (o *options) askProviso(ctx context.Context) (*authorizationv1alpha1.Subjec
 	var status *authorizationv1alpha1.SubjectAccessReviewStatus
 	var err error
 	if o.subject != nil {
-		user := o.subject.spec()
-		review := &authorizationv1alpha1.SubjectAccessReview{Spec: authorizationv1alpha1.SubjectAccessReviewSpec{
-			User: user.User, UID: user.UID, Groups: user.Groups, Extra: user.Extra, ResourceAttributes: resource, NonResourceAttributes: path, ConditionalAuthorization: mode,
-		}}
+		review := &authorizationv1alpha1.SubjectAccessReview{Spec: *question.SpecOf(&o.subject.UserInfo)}
+		review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes, review.Spec.ConditionalAuthorization = resource, path, mode
 		review, err = o.clients.proviso.SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 		status = &review.Status
 	} else {
@@ -241,4 +216,37 @@ func (o *options) askProviso(ctx context.Context) (*authorizationv1alpha1.Subjec
 		return nil, fmt.Errorf("the review of Proviso: %w", o.subject.errReview(err))
 	}
 	return status, nil
+}
+
+// subject is the user of --as, about whom the caller asks.
+type subject struct{ authenticationv1.UserInfo }
+
+// subjectOf returns the user that a server would impersonate, with the groups that the server adds.
+func subjectOf(as *rest.ImpersonationConfig) *subject {
+	s := &subject{authenticationv1.UserInfo{Username: as.UserName, UID: as.UID, Groups: slices.Clone(as.Groups)}}
+	for key, values := range as.Extra {
+		if s.Extra == nil {
+			s.Extra = map[string]authenticationv1.ExtraValue{}
+		}
+		s.Extra[strings.ToLower(key)] = values // as the names of the headers are
+	}
+	if namespace, _, err := serviceaccount.SplitUsername(s.Username); err == nil && len(s.Groups) == 0 {
+		s.Groups = serviceaccount.MakeGroupNames(namespace)
+	}
+	group := user.AllAuthenticated
+	if s.Username == user.Anonymous || slices.Contains(s.Groups, user.AllUnauthenticated) {
+		group = user.AllUnauthenticated
+	}
+	if !slices.Contains(s.Groups, group) {
+		s.Groups = append(s.Groups, group)
+	}
+	return s
+}
+
+// errReview adds what the caller needs to an error of a review about a user.
+func (s *subject) errReview(err error) error {
+	if s != nil && apierrors.IsForbidden(err) {
+		return fmt.Errorf("%w: to ask about another user, you need the ClusterRole proviso:reviewer", err)
+	}
+	return err
 }

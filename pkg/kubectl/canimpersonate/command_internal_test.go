@@ -15,6 +15,7 @@ import (
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/kubectl/command"
 )
 
 // TestPrint prints each kind of answer. An answer that is neither allowed nor conditional is no.
@@ -44,7 +45,7 @@ func TestPrint(t *testing.T) {
 			out: "yes, if\nEFFECT   CONDITION     POLICY   DESCRIPTION\nDeny     spec.x is a   a\\x1b    -\n"},
 	} {
 		streams, _, out, errs := genericiooptions.NewTestIOStreams()
-		err := (&options{IOStreams: streams}).print(nil, "bob", &tc.status)
+		err := (&options{Options: command.Options{IOStreams: streams}}).print(nil, "bob", &tc.status)
 		code := 0
 		if exit, ok := errors.AsType[utilexec.CodeExitError](err); ok {
 			code = exit.Code

@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package convert
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,40 +13,27 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"go.yaml.in/yaml/v2"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/cli-runtime/pkg/printers"
 	rbacclient "k8s.io/client-go/kubernetes/typed/rbac/v1"
-	utilexec "k8s.io/utils/exec"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
-	"github.com/proviso-authz/proviso/pkg/kubectl/conditiontable"
+	"github.com/proviso-authz/proviso/pkg/kubectl/command"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 	"github.com/proviso-authz/proviso/pkg/kubectl/rbac"
 	"github.com/proviso-authz/proviso/pkg/kubectl/terminal"
 )
 
-// codeLeftOut is the exit code if something is left out.
-const codeLeftOut = 1
-
-// The formats of policies.
-const (
-	outputYAML = "yaml"
-	outputJSON = "json"
-)
-
 // options are the options of the command.
 type options struct {
-	genericiooptions.IOStreams
+	command.Options
 
-	flags     *genericclioptions.ConfigFlags
-	filenames []string
-	recursive bool
-	output    string
+	files  command.Files
+	output command.Format
 }
 
 // NewCommand returns the command. The flags are those for clients, which the caller has added to a command above it.
@@ -66,7 +52,7 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
 }
 
 func newRBACCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
-	o := &options{IOStreams: streams, flags: flags, output: outputYAML}
+	o := &options{Options: command.Options{IOStreams: streams, Flags: flags}, output: command.Format{Value: document.YAML}}
 	cmd := &cobra.Command{
 		Use:   "rbac [-f FILENAME]",
 		Short: "Convert roles and bindings to policies",
@@ -96,11 +82,8 @@ func newRBACCommand(flags *genericclioptions.ConfigFlags, streams genericiooptio
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
-	fs := cmd.Flags()
-	fs.StringSliceVarP(&o.filenames, "filename", "f", o.filenames, "Files or directories with roles and bindings, instead of a cluster. - is standard input.")
-	fs.BoolVarP(&o.recursive, "recursive", "R", o.recursive, "Read the directories in -f recursively.")
-	fs.StringVarP(&o.output, "output", "o", o.output, "Format of the policies: 'yaml' or 'json'.")
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{outputYAML, outputJSON}, cobra.ShellCompDirectiveNoFileComp))
+	o.files.AddFlags(cmd.Flags(), "Files or directories with roles and bindings, instead of a cluster. - is standard input.", "Read the directories in -f recursively.")
+	o.output.AddFlag(cmd, "output", "o", "Format of the policies: 'yaml' or 'json'.", document.YAML, document.JSON)
 	return cmd
 }
 
@@ -110,18 +93,18 @@ var (
 )
 
 func (o *options) run(ctx context.Context, args []string) error {
-	switch {
-	case len(args) > 0:
+	if len(args) > 0 {
 		return errArguments
-	case o.output != outputYAML && o.output != outputJSON:
-		return fmt.Errorf("--output must be yaml or json, not %q", o.output)
+	}
+	if err := o.output.Validate(); err != nil {
+		return err
 	}
 	objects, gaps, err := o.read(ctx)
 	if err != nil {
 		return err
 	}
 	policies, results := Policies(objects.Permissions())
-	text, err := format(policies, o.output)
+	text, err := format(policies, o.output.Value)
 	if err != nil {
 		return err
 	}
@@ -133,26 +116,26 @@ func (o *options) run(ctx context.Context, args []string) error {
 	}
 	leftOut := len(gaps) > 0
 	for _, gap := range gaps {
-		o.warn(gap.Error())
+		o.Warn(gap.Error())
 	}
 	for i := range results {
 		leftOut = leftOut || len(results[i].LeftOut) > 0
 	}
 	//guard:convert-exit-code-parts-left-out
 	if leftOut {
-		return utilexec.CodeExitError{Code: codeLeftOut, Err: errors.New("the policies do not allow all that the bindings allow: see the report")}
+		return command.Found(errors.New("the policies do not allow all that the bindings allow: see the report"))
 	}
 	return nil
 }
 
 // read reads roles and bindings. gaps say what of a cluster could not be read.
 func (o *options) read(ctx context.Context) (objects *rbac.Objects, gaps []error, err error) {
-	if len(o.filenames) > 0 {
-		documents, errs := document.Read(o.In, o.filenames, o.recursive)
+	if len(o.files.Names) > 0 {
+		documents, errs := o.files.Read(o.In)
 		if len(errs) > 0 {
 			return nil, nil, utilerrors.NewAggregate(errs)
 		}
-		objects, others, errs := rbac.Load(documents, *o.flags.Namespace)
+		objects, others, errs := rbac.Load(documents, o.NamespaceFlag())
 		if len(errs) > 0 {
 			return nil, nil, utilerrors.NewAggregate(errs)
 		}
@@ -160,11 +143,11 @@ func (o *options) read(ctx context.Context) (objects *rbac.Objects, gaps []error
 			return nil, nil, errEmpty
 		}
 		if len(others) > 0 {
-			o.warn(fmt.Sprintf("objects that are not of RBAC are ignored: %d", len(others)))
+			o.Warn(fmt.Sprintf("objects that are not of RBAC are ignored: %d", len(others)))
 		}
 		return objects, nil, nil
 	}
-	config, err := o.flags.ToRESTConfig()
+	config, err := o.Config()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -173,52 +156,28 @@ func (o *options) read(ctx context.Context) (objects *rbac.Objects, gaps []error
 		return nil, nil, err
 	}
 	terminal.From(ctx).Progress("reading the roles and bindings of the cluster")
-	objects, gaps = rbac.Read(ctx, client, *o.flags.Namespace)
+	objects, gaps = rbac.Read(ctx, client, o.NamespaceFlag())
 	if len(objects.ClusterRoleBindings)+len(objects.RoleBindings) == 0 && len(gaps) > 0 {
 		return nil, nil, gaps[0]
 	}
 	return objects, gaps, nil
 }
 
-// format writes policies for kubectl apply: as documents of YAML, or as a JSON list.
+// format writes policies for kubectl apply, in the form in which users write them.
 func format(policies []Policy, output string) ([]byte, error) {
-	objects := []map[string]any{}
+	objects := make([]map[string]any, 0, len(policies))
 	for _, p := range policies {
-		object, err := objectOf(p)
+		spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(p.Spec)
 		if err != nil {
 			return nil, err
 		}
-		objects = append(objects, object)
-	}
-	if output == outputJSON {
-		return printable.Indented(map[string]any{"apiVersion": "v1", "kind": "List", "items": objects})
-	}
-	var text bytes.Buffer
-	for i, object := range objects {
-		// Not by way of JSON, as sigs.k8s.io/yaml does: JSON may have characters that YAML cannot have.
-		written, err := yaml.Marshal(object)
-		if err != nil {
-			return nil, err
+		metadata := map[string]any{"name": p.Key.Name}
+		if p.Key.Namespace != "" {
+			metadata["namespace"] = p.Key.Namespace
 		}
-		if i > 0 {
-			text.WriteString("---\n")
-		}
-		text.Write(written)
+		objects = append(objects, map[string]any{"apiVersion": policyv1alpha1.SchemeGroupVersion.String(), "kind": p.Key.Kind(), "metadata": metadata, "spec": spec})
 	}
-	return text.Bytes(), nil
-}
-
-// objectOf returns a policy in the form in which users write it.
-func objectOf(p Policy) (map[string]any, error) {
-	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(p.Spec)
-	if err != nil {
-		return nil, err
-	}
-	kind, metadata := "ClusterAuthorizationPolicy", map[string]any{"name": p.Key.Name}
-	if p.Key.Namespace != "" {
-		kind, metadata["namespace"] = "AuthorizationPolicy", p.Key.Namespace
-	}
-	return map[string]any{"apiVersion": policyv1alpha1.SchemeGroupVersion.String(), "kind": kind, "metadata": metadata, "spec": spec}, nil
+	return document.Manifests(objects, output)
 }
 
 // unbound returns the roles to which no binding refers.
@@ -247,7 +206,7 @@ func unbound(o *rbac.Objects) (names []string) {
 // printReport prints a row for each binding, and for each role without a binding.
 func printReport(out io.Writer, results []Result, unbound []string) error {
 	w := printers.GetNewTabWriter(out)
-	conditiontable.WriteRow(w, "SOURCE", "CONVERTED", "POLICIES", "REMARK")
+	printable.WriteRow(w, "-", "SOURCE", "CONVERTED", "POLICIES", "REMARK")
 	for i := range results {
 		r := &results[i]
 		converted := "yes"
@@ -263,15 +222,10 @@ func printReport(out io.Writer, results []Result, unbound []string) error {
 		for _, text := range r.LeftOut {
 			remarks = append(remarks, "left out: "+text)
 		}
-		conditiontable.WriteRow(w, r.Source, converted, strings.Join(r.Policies, ", "), strings.Join(append(remarks, r.Remarks...), "; "))
+		printable.WriteRow(w, "-", r.Source, converted, strings.Join(r.Policies, ", "), strings.Join(append(remarks, r.Remarks...), "; "))
 	}
 	for _, name := range unbound {
-		conditiontable.WriteRow(w, name, "allows nothing", "", "no binding refers to it")
+		printable.WriteRow(w, "-", name, "allows nothing", "", "no binding refers to it")
 	}
 	return w.Flush()
-}
-
-// warn prints a warning to standard error.
-func (o *options) warn(text string) {
-	_, _ = fmt.Fprintln(o.ErrOut, "Warning: "+printable.Lines(text))
 }

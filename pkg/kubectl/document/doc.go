@@ -4,7 +4,7 @@ SPDX-License-Identifier: Apache-2.0
 */
 
 // Package document reads the objects in files for commands: YAML documents and JSON, from paths, directories, patterns and
-// standard input.
+// standard input. It writes manifests, too.
 //
 // Invariants:
 //

@@ -19,6 +19,7 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v2"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -42,29 +43,41 @@ type Document struct {
 	JSON []byte
 }
 
+// TypeMeta returns the apiVersion and the kind of the object, or an error if it has none.
+func (d Document) TypeMeta() (typeMeta metav1.TypeMeta, err error) {
+	if kjson.UnmarshalCaseSensitivePreserveInts(d.JSON, &typeMeta) != nil || typeMeta.Kind == "" || typeMeta.APIVersion == "" {
+		err = errNoObject // the other error quotes the document, which may have secrets
+	}
+	return typeMeta, err
+}
+
+// Decode reads the object strictly.
+func (d Document) Decode(into any) error {
+	strict, err := kjson.UnmarshalStrict(d.JSON, into)
+	return errors.Join(append(strict, err)...)
+}
+
 // Source says where an object is.
 type Source struct {
-	path string
+	// Path is the path of the file.
+	Path string
+	// Line is the line of the file with which the text of the document begins, from 1. It is 0 if it is not known.
+	Line int
 	// document and item count from 1. item is 0 outside a list.
 	document, item int
-	// line is the line of the file with which the text of the document begins, from 1. It is 0 if it is not known.
-	line int
 }
 
 // Named returns the source of an object that comes from no file.
-func Named(name string) Source { return Source{path: name, document: 1} }
+func Named(name string) Source { return Source{Path: name, document: 1} }
 
 // String returns the path, the number of the document and, in a list, the number of the item.
 func (s Source) String() string {
-	text := fmt.Sprintf("%s, document %d", s.path, s.document)
+	text := fmt.Sprintf("%s, document %d", s.Path, s.document)
 	if s.item > 0 {
 		text += fmt.Sprintf(", item %d", s.item)
 	}
 	return text
 }
-
-// Line returns the line of the file with which the text of the document begins, from 1, or 0 if it is not known.
-func (s Source) Line() int { return s.line }
 
 // Error is an error about one document.
 type Error struct {
@@ -78,12 +91,13 @@ func (e *Error) Error() string { return fmt.Sprintf("%v: %v", e.Source, e.Err) }
 // Unwrap returns the error without the source.
 func (e *Error) Unwrap() error { return e.Err }
 
-// The errors of Read.
+// The errors of documents.
 var (
 	errURL       = errors.New("URLs are not read: download the file first")
 	errTwice     = errors.New("standard input can be read once only")
 	errLong      = fmt.Errorf("has more than %d bytes", maxFileBytes)
 	errEncoding  = errors.New("must be UTF-8")
+	errNoObject  = errors.New("is not an object with apiVersion and kind")
 	errDocuments = errors.New("has another YAML document within: separate documents by a line with --- alone")
 )
 
@@ -178,7 +192,7 @@ func readFile(path string, in io.Reader) ([]Document, error) {
 		content = append(content, '\n') // the reader of documents ends each line
 	}
 	var documents []Document
-	at := Source{path: path}
+	at := Source{Path: path}
 	end := 0 // of the document before
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
 	for {
@@ -190,10 +204,10 @@ func readFile(path string, in io.Reader) ([]Document, error) {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 		if begin := bytes.Index(content[end:], raw); begin >= 0 {
-			at.line = 1 + bytes.Count(content[:end+begin], []byte("\n"))
+			at.Line = 1 + bytes.Count(content[:end+begin], []byte("\n"))
 			end += begin + len(raw)
 		} else {
-			at.line = 0 // the reader has changed the line breaks
+			at.Line = 0 // the reader has changed the line breaks
 		}
 		objects, err := toJSON(raw)
 		if err != nil {
@@ -257,13 +271,40 @@ func jsonObjects(raw []byte) (objects [][]byte, ok bool) {
 // errNested is the error of a list in a list.
 var errNested = errors.New("a list in a list is not read")
 
-// Items returns the items of a list of objects of any kind, as kubectl get prints it. isList is false for other objects, and for lists of one kind.
-func Items(d Document) (items []Document, isList bool, err error) {
-	switch {
-	case !isListOfAny(d):
-		return nil, false, nil
-	case d.Source.IsItem():
-		return nil, true, errNested
+// Errors are the errors of documents.
+type Errors struct{ Errs []error }
+
+// Fail adds an error about an object. The name may be empty.
+func (e *Errors) Fail(at Source, name string, err error) {
+	if name != "" {
+		err = fmt.Errorf("%s: %w", name, err)
+	}
+	e.Errs = append(e.Errs, &Error{Source: at, Err: err})
+}
+
+// Each calls load with each object of documents. In place of a list of objects of any kind, as kubectl get prints it, it calls load with the items.
+func (e *Errors) Each(documents []Document, load func(Document, metav1.TypeMeta)) {
+	for _, d := range documents {
+		typeMeta, err := d.TypeMeta()
+		if err == nil && typeMeta.APIVersion == "v1" && typeMeta.Kind == "List" {
+			var list []Document
+			if list, err = items(d); err == nil {
+				e.Each(list, load)
+				continue
+			}
+		}
+		if err != nil {
+			e.Fail(d.Source, "", err)
+			continue
+		}
+		load(d, typeMeta)
+	}
+}
+
+// items returns the items of a list.
+func items(d Document) (items []Document, err error) {
+	if d.Source.item > 0 {
+		return nil, errNested
 	}
 	list := &metav1.List{}
 	strict, err := kjson.UnmarshalStrict(d.JSON, list)
@@ -271,18 +312,25 @@ func Items(d Document) (items []Document, isList bool, err error) {
 	if err == nil && len(strict) > 0 {
 		err = runtime.NewStrictDecodingError(strict)
 	}
-	if err != nil {
-		return nil, true, err
-	}
 	for i := range list.Items {
 		items = append(items, Document{Source: d.Source.At(i), JSON: list.Items[i].Raw})
 	}
-	return items, true, nil
+	return items, err
 }
 
-func isListOfAny(d Document) bool {
-	meta := metav1.TypeMeta{}
-	return kjson.UnmarshalCaseSensitivePreserveInts(d.JSON, &meta) == nil && meta.APIVersion == "v1" && meta.Kind == "List"
+// EachItem calls add with each item of a list of one kind, and with another object itself.
+func (e *Errors) EachItem(at Source, object runtime.Object, add func(Source, runtime.Object)) {
+	if !meta.IsListType(object) {
+		add(at, object)
+		return
+	}
+	list, err := meta.ExtractList(object)
+	if err != nil {
+		e.Fail(at, "", err)
+	}
+	for i, item := range list {
+		add(at.At(i), item)
+	}
 }
 
 // At returns the source of an item of a list. Items count from 0 here, and from 1 in messages.
@@ -290,9 +338,3 @@ func (s Source) At(item int) Source {
 	s.item = item + 1
 	return s
 }
-
-// IsItem reports whether the object is an item of a list.
-func (s Source) IsItem() bool { return s.item > 0 }
-
-// Path returns the path of the file.
-func (s Source) Path() string { return s.path }

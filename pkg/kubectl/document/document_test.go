@@ -36,12 +36,12 @@ func TestReadText(t *testing.T) {
 			documents, err := document.ReadText("text", tc.text)
 			var lines []int
 			for _, d := range documents {
-				lines = append(lines, d.Source.Line())
+				lines = append(lines, d.Source.Line)
 			}
 			if !slices.Equal(lines, tc.lines) || (err != nil) != (tc.wrong > 0) {
 				t.Errorf("got the lines %v, %v, want %v", lines, err, tc.lines)
 			}
-			if located, ok := errors.AsType[*document.Error](err); tc.wrong > 0 && (!ok || located.Source.Line() != tc.wrong) {
+			if located, ok := errors.AsType[*document.Error](err); tc.wrong > 0 && (!ok || located.Source.Line != tc.wrong) {
 				t.Errorf("got %#v", err)
 			}
 		})

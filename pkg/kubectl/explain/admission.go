@@ -15,7 +15,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/kubectl/admissionpolicy"
-	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
+	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
 )
 
 // admissionName is the name of ValidatingAdmissionPolicies in the chain. They decide last, about requests that the authorizers allow.
@@ -31,7 +31,7 @@ func (x *explainer) addRefusals(ctx context.Context, e *explanation, refusals []
 	}
 	last := &member{Name: admissionName, Opinion: opinionDeny, Decides: true}
 	for _, r := range refusals {
-		if len(x.secrecy.fields) > 0 {
+		if len(x.secrecy) > 0 {
 			r.Message = notShown // it may quote a secret
 		}
 		p := &policy{Policy: r.Policy, Effect: authorization.EffectDeny, Description: r.Message, Result: "true", Decides: true, isAdmission: true}
@@ -50,7 +50,7 @@ func (x *explainer) addRefusals(ctx context.Context, e *explanation, refusals []
 		}
 		last.Policies = append(last.Policies, p)
 	}
-	e.Chain, e.Decision, e.WithObject = append(e.Chain, last), simulation.No, simulation.No
+	e.Chain, e.Decision, e.WithObject = append(e.Chain, last), answer.No, answer.No
 	return nil
 }
 
@@ -76,7 +76,7 @@ func (x *explainer) traceValidation(ctx context.Context, f *admissionpolicy.Fail
 	if err != nil {
 		return nil, nil //nolint:nilerr,nilnil // the engine has not all that admission has
 	}
-	request, err := x.admission.WithNamespace(x.request)
+	request, err := x.admission.WithNamespace(&x.request)
 	if err != nil {
 		return nil, err
 	}

@@ -15,7 +15,6 @@ import (
 	"os"
 	"strings"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
@@ -24,6 +23,8 @@ import (
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
+	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
+	"github.com/proviso-authz/proviso/pkg/kubectl/question"
 )
 
 const (
@@ -109,7 +110,7 @@ func specOf(event *auditv1.Event) *authorizationv1alpha1.SubjectAccessReviewSpec
 	if event.ImpersonatedUser != nil {
 		who = *event.ImpersonatedUser
 	}
-	spec := &authorizationv1alpha1.SubjectAccessReviewSpec{User: who.Username, UID: who.UID, Groups: who.Groups, Extra: extraOf(who.Extra)}
+	spec := question.SpecOf(&who)
 	uri, _ := url.ParseRequestURI(event.RequestURI)
 	if uri == nil {
 		uri = &url.URL{}
@@ -133,14 +134,6 @@ func specOf(event *auditv1.Event) *authorizationv1alpha1.SubjectAccessReviewSpec
 	}
 	spec.ResourceAttributes = a
 	return spec
-}
-
-func extraOf(extra map[string]authenticationv1.ExtraValue) map[string]authorizationv1.ExtraValue {
-	converted := make(map[string]authorizationv1.ExtraValue, len(extra))
-	for key, values := range extra {
-		converted[key] = authorizationv1.ExtraValue(values)
-	}
-	return converted
 }
 
 // readEventData reads the object of an event.
@@ -178,12 +171,10 @@ func (in *input) readAnnotations(event *auditv1.Event) {
 		if word != "decision" && word != "reason" && word != "condition" || len(in.recorded) == maxAnnotations {
 			continue
 		}
-		in.recorded[key] = shorten(text, maxAnnotationBytes)
+		in.recorded[key] = printable.Shortened(text, maxAnnotationBytes)
 	}
 	reason := event.Annotations[annotationReason]
-	permitted := event.Annotations[annotationDecision] == "allow" && strings.HasPrefix(reason, "RBAC: allowed by ")
-	if permitted {
-		in.isPermitted = &permitted
-		in.request.Permissions = append(in.request.Permissions, permissionFor(&in.request))
+	if event.Annotations[annotationDecision] == "allow" && strings.HasPrefix(reason, "RBAC: allowed by ") {
+		in.permit()
 	}
 }

@@ -8,41 +8,32 @@ package explain
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	utilexec "k8s.io/utils/exec"
 
+	"github.com/proviso-authz/proviso/pkg/kubectl/command"
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 	"github.com/proviso-authz/proviso/pkg/kubectl/terminal"
 )
 
-// The exit codes, beside 0 for yes.
-const (
-	codeNo    = 1
-	codeYesIf = 3
-)
-
 // options are the options of the command.
 type options struct {
-	genericiooptions.IOStreams
+	command.Options
 
-	flags *genericclioptions.ConfigFlags
-
-	filenames                       []string
-	recursive, rbacAllows           bool
-	test, auditLog, auditID, output string
-	hide, openAPI                   []string
+	files                   command.Files
+	rbacAllows              bool
+	test, auditLog, auditID string
+	hide, openAPI           []string
+	output                  command.Format
 }
 
 // NewCommand returns the command. The flags are those for clients, which the caller has added to a command above it.
 func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
-	o := &options{IOStreams: streams, flags: flags, output: "text"}
+	o := &options{Options: command.Options{IOStreams: streams, Flags: flags}, output: command.Format{Value: "text"}}
 	cmd := &cobra.Command{
 		Use:                   "explain (-f FILENAME | --audit-log FILENAME)",
 		DisableFlagsInUseLine: true,
@@ -85,16 +76,14 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
 	fs := cmd.Flags()
-	fs.StringSliceVarP(&o.filenames, "filename", "f", o.filenames, "Files or directories with the request and with policies. - is standard input.")
-	fs.BoolVarP(&o.recursive, "recursive", "R", o.recursive, "Process the directories of -f recursively.")
+	o.files.AddFlags(fs, "Files or directories with the request and with policies. - is standard input.", "Process the directories of -f recursively.")
 	fs.StringVar(&o.test, "test", o.test, "Explain the test with this name in a PolicyTest.")
 	fs.StringVar(&o.auditLog, "audit-log", o.auditLog, "Explain the last refused request in this audit log. - is standard input.")
 	fs.StringVar(&o.auditID, "audit-id", o.auditID, "Explain the request with this ID in the audit log.")
 	fs.BoolVar(&o.rbacAllows, "rbac-allows", o.rbacAllows, "Assume that RBAC allows the request.")
 	fs.StringSliceVar(&o.hide, "hide", o.hide, "Fields of the object whose values are not shown, such as spec.password.")
 	fs.StringSliceVar(&o.openAPI, "openapi", o.openAPI, "Files with the schemas of objects, for near misses: documents of OpenAPI v3, such as the output of 'kubectl get --raw /openapi/v3/api/v1'.")
-	fs.StringVarP(&o.output, "output", "o", o.output, "Format of the explanation: 'text', 'json', 'dot' or 'svg'.")
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"text", "json", "dot", "svg"}, cobra.ShellCompDirectiveNoFileComp))
+	o.output.AddFlag(cmd, "output", "o", "Format of the explanation: 'text', 'json', 'dot' or 'svg'.", "text", "json", "dot", "svg")
 	return cmd
 }
 
@@ -107,21 +96,18 @@ var (
 )
 
 func (o *options) run(ctx context.Context, args []string) error {
-	printer := map[string]func(io.Writer, *explanation) error{
-		"text": func(out io.Writer, x *explanation) error { return printText(terminal.From(ctx), out, x) },
-		"json": printJSON, "dot": printDOT, "svg": printSVG,
-	}[o.output]
 	switch {
 	case len(args) > 0:
 		return errArguments
-	case len(o.filenames) == 0 && o.auditLog == "":
+	case len(o.files.Names) == 0 && o.auditLog == "":
 		return errNothing
 	case o.auditID != "" && o.auditLog == "":
 		return errAuditID
 	case o.test != "" && o.auditLog != "":
 		return errBoth
-	case printer == nil:
-		return fmt.Errorf("--output must be text, json, dot or svg, not %q", o.output)
+	}
+	if err := o.output.Validate(); err != nil {
+		return err
 	}
 	compilers, err := simulation.NewCompilers()
 	if err != nil {
@@ -132,7 +118,7 @@ func (o *options) run(ctx context.Context, args []string) error {
 		return utilerrors.NewAggregate(errs)
 	}
 	for _, warning := range in.warnings {
-		_, _ = fmt.Fprintln(o.ErrOut, "Warning: "+printable.Lines(warning))
+		o.Warn(warning)
 	}
 	x, err := in.explainer()
 	if err != nil {
@@ -147,15 +133,18 @@ func (o *options) run(ctx context.Context, args []string) error {
 		in.notes = append(in.notes, noteNoSchema)
 	}
 	e.Recorded, e.Notes = in.recorded, in.notes
-	if err := printer(o.Out, e); err != nil {
+	switch o.output.Value {
+	case "json":
+		err = printable.WriteJSON(o.Out, e, "  ")
+	case "dot":
+		err = printDOT(o.Out, e)
+	case "svg":
+		err = printSVG(o.Out, e)
+	default:
+		err = printText(terminal.From(ctx), o.Out, e)
+	}
+	if err != nil {
 		return err
 	}
-	switch e.Decision {
-	case simulation.Yes:
-		return nil
-	case simulation.YesIf:
-		return utilexec.CodeExitError{Code: codeYesIf}
-	case simulation.No:
-	}
-	return utilexec.CodeExitError{Code: codeNo}
+	return e.Decision.Exit()
 }

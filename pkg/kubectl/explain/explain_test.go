@@ -64,7 +64,28 @@ func runJSON(t *testing.T, input string, args ...string) (e explained, code int)
 	if err := json.Unmarshal([]byte(out), &e); err != nil {
 		t.Fatalf("%v: %v: %d %s%s", args, err, code, out, errOut)
 	}
+	if !e.agrees() {
+		t.Errorf("%v: the decision %s does not follow from the opinions of the authorizers: %s", args, e.Decision, out)
+	}
 	return e, code
+}
+
+// agrees reports whether the decision follows from the opinions of the authorizers. Both come from evaluations of their own.
+func (e *explained) agrees() bool {
+	if last := e.Chain[len(e.Chain)-1]; last.Name == "ValidatingAdmissionPolicy" {
+		return e.Decision == "no" // it was allowed before
+	}
+	for _, m := range e.Chain {
+		switch m.Opinion {
+		case "Allow":
+			return e.Decision == "yes"
+		case "Deny":
+			return e.Decision == "no"
+		case "Conditions":
+			return e.WithObject == "" // the decision is not known, or no if the conditions can only deny
+		}
+	}
+	return e.Decision == "no"
 }
 
 // suite is a PolicyTest of an example.
@@ -83,8 +104,8 @@ type suiteTest struct {
 	Expect                      struct{ Decision, Outcome any }
 }
 
-// answer returns an expected decision: YAML reads yes and no as booleans.
-func answer(v any) string {
+// expected returns an expected decision: YAML reads yes and no as booleans.
+func expected(v any) string {
 	switch v {
 	case true:
 		return "yes"
@@ -142,7 +163,7 @@ func TestDecidesLikeTest(t *testing.T) {
 		file := s.file
 		args := []string{"-f", file, "--test", tc.Name}
 		e, code := runJSON(t, "", args...)
-		decision, outcome := answer(tc.Expect.Decision), answer(tc.Expect.Outcome)
+		decision, outcome := expected(tc.Expect.Decision), expected(tc.Expect.Outcome)
 		if e.AtAuthorization != decision || e.WithObject != outcome {
 			t.Errorf("%s: %s: got %s and %q, want %s and %q", file, tc.Name, e.AtAuthorization, e.WithObject, decision, outcome)
 		}

@@ -7,19 +7,20 @@ package explain
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
-	"k8s.io/apiserver/pkg/cel/openapi/resolver"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/authorization/order"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
-	"github.com/proviso-authz/proviso/pkg/kubectl/admissionpolicy"
+	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
+	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 )
 
@@ -43,11 +44,11 @@ const (
 // explanation is an explained decision, as -o json prints it.
 type explanation struct {
 	// Decision is the decision of the last phase that is known: yes, no or yes-if. AtAuthorization and WithObject are those of both phases.
-	Decision        simulation.Verdict `json:"decision"`
-	AtAuthorization simulation.Verdict `json:"atAuthorization"`
-	WithObject      simulation.Verdict `json:"withObject,omitempty"`
-	User            string             `json:"user"`
-	Request         string             `json:"request"`
+	Decision        answer.Verdict `json:"decision"`
+	AtAuthorization answer.Verdict `json:"atAuthorization"`
+	WithObject      answer.Verdict `json:"withObject,omitempty"`
+	User            string         `json:"user"`
+	Request         string         `json:"request"`
 	// Chain has the authorizers in the order in which they decide.
 	Chain []*member `json:"chain"`
 	// Because are the parts of conditions that decide.
@@ -123,39 +124,33 @@ type value struct {
 // maxBecause bounds the deciding parts that are listed.
 const maxBecause = 32
 
-// explainer explains one request.
+// explainer explains the request of an input.
 type explainer struct {
-	compilers *simulation.Compilers
-	source    *engine.Source
-	// admission has the ValidatingAdmissionPolicies, none if they are not known.
-	admission *admissionpolicy.Set
-	request   *simulation.Request
-	secrecy   secrecy
-	// schemas are the schemas of objects.
-	schemas resolver.SchemaResolver
-	// isPermitted says what RBAC does: yes, no, or nothing if it is not known.
-	isPermitted *bool
+	*input
+
+	source  *engine.Source
+	secrecy secrecy
 }
 
 // explain decides the request, and explains the decision.
 func (x *explainer) explain(ctx context.Context) (*explanation, error) {
-	decided, err := x.admission.Decide(ctx, x.compilers, x.source, x.request)
+	decided, err := x.admission.Decide(ctx, x.compilers, x.source, &x.request)
 	if err != nil {
 		return nil, err
 	}
 	decisions := decided.Decisions
-	steps, err := x.compilers.Steps(ctx, x.source, x.request)
+	steps, err := x.compilers.Steps(ctx, x.source, &x.request)
 	if err != nil {
 		return nil, err
 	}
 	e := &explanation{
 		Decision: decisions.Last(), AtAuthorization: decisions.Decision, WithObject: decisions.Outcome,
-		User: x.request.Spec.User, Request: requestText(x.request),
+		User: x.request.Spec.User, Request: requestText(&x.request),
 	}
 	isDecided := false
 	for _, step := range steps {
 		m := &member{Name: step.Name, Opinion: opinionOf(step.Decision)}
-		if step.Name == simulation.KubeAPIServerName && x.isPermitted == nil && m.Opinion == opinionNone {
+		if step.Name == order.KubeAPIServerName && x.isPermitted == nil && m.Opinion == opinionNone {
 			m.Opinion = opinionUnknown
 		}
 		for i := range step.Policies {
@@ -174,9 +169,6 @@ func (x *explainer) explain(ctx context.Context) (*explanation, error) {
 			return nil, err
 		}
 	}
-	if !e.agrees() {
-		return nil, errDisagrees
-	}
 	x.markDeciding(e, decisions)
 	for _, m := range e.Chain {
 		for _, p := range m.Policies {
@@ -187,26 +179,6 @@ func (x *explainer) explain(ctx context.Context) (*explanation, error) {
 	}
 	e.Because = e.Because[:min(len(e.Because), maxBecause)]
 	return e, x.findNearMiss(ctx, e)
-}
-
-var errDisagrees = errors.New("the opinions of the authorizers do not agree with the decision: this is a mistake in explain")
-
-// agrees reports whether the decision follows from the opinions of the authorizers.
-func (e *explanation) agrees() bool {
-	if last := e.Chain[len(e.Chain)-1]; last.Name == admissionName {
-		return e.Decision == simulation.No // it was allowed before
-	}
-	for _, m := range e.Chain {
-		switch m.Opinion {
-		case opinionAllow:
-			return e.Decision == simulation.Yes
-		case opinionDeny:
-			return e.Decision == simulation.No
-		case opinionConditions:
-			return e.WithObject == "" // the decision is not known, or no if the conditions can only deny
-		}
-	}
-	return e.Decision == simulation.No
 }
 
 func opinionOf(d authorization.Decision) string {
@@ -235,11 +207,11 @@ func (x *explainer) markDeciding(e *explanation, decisions *simulation.Decisions
 		}
 		for _, p := range m.Policies {
 			name := strings.TrimPrefix(p.Policy, "policy=")
-			if e.Decision == simulation.No && e.WithObject == "" && p.Effect == authorization.EffectAllow && p.Result == resultUnknown && decider < 0 {
+			if e.Decision == answer.No && e.WithObject == "" && p.Effect == authorization.EffectAllow && p.Result == resultUnknown && decider < 0 {
 				p.Result = resultNever
 			}
 			switch {
-			case e.Decision == simulation.YesIf:
+			case e.Decision == answer.YesIf:
 				p.Decides = p.Result == resultUnknown
 			case slices.Contains(named, name):
 				p.Decides = decider >= 0 || p.Effect != authorization.EffectDeny
@@ -265,7 +237,7 @@ func (x *explainer) policyOf(traced *engine.PolicyTrace) *policy {
 }
 
 // nameOf returns the name of a policy as reasons have it.
-func nameOf(key engine.Key) string { return strings.TrimPrefix(key.Namespace+"/"+key.Name, "/") }
+func nameOf(key engine.Key) string { return cache.NewObjectName(key.Namespace, key.Name).String() }
 
 // resultOf returns the result of a condition or of a part of it that is a bool.
 func resultOf(traced *partial.Trace) string {
@@ -341,7 +313,7 @@ func (x *explainer) shown(traced *partial.Trace) (text, failure string) {
 	case traced.Err != nil && isHidden:
 		return "", cel.FailureClass(traced.Err)
 	case traced.Err != nil:
-		return "", shorten(strings.TrimPrefix(traced.Err.Error(), cel.ErrEvaluation.Error()+": "), maxValueBytes)
+		return "", printable.Shortened(strings.TrimPrefix(traced.Err.Error(), cel.ErrEvaluation.Error()+": "), maxValueBytes)
 	case isHidden:
 		return notShown, ""
 	}

@@ -21,12 +21,11 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/cel/openapi/resolver"
 	"k8s.io/client-go/kubernetes"
-	kjson "sigs.k8s.io/json"
+	"k8s.io/utils/ptr"
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
-	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/kubectl/admissionpolicy"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
@@ -45,11 +44,13 @@ type input struct {
 	// isOffline says that nothing is read but documents: no file that a document names, and no cluster.
 	isOffline bool
 
-	request     simulation.Request
-	policies    []policyfile.Policy
-	admission   *admissionpolicy.Set
+	request  simulation.Request
+	policies []policyfile.Policy
+	// admission has the ValidatingAdmissionPolicies, if they are known.
+	admission *admissionpolicy.Set
+	// isPermitted says what RBAC does: yes, no, or nothing if it is not known.
 	isPermitted *bool
-	// schemas are the schemas of objects that the cluster publishes, or nil.
+	// schemas are the schemas of objects that the cluster publishes, or of files.
 	schemas         resolver.SchemaResolver
 	recorded        map[string]string
 	warnings, notes []string
@@ -80,43 +81,43 @@ func (in *input) read(ctx context.Context) (errs []error) {
 			return []error{err}
 		}
 	}
-	documents, errs := document.Read(in.In, in.filenames, in.recursive)
+	documents, errs := in.files.Read(in.In)
 	return in.load(ctx, documents, errs)
 }
 
 // load reads the request and the policies from documents. errs are mistakes that were found before.
 func (in *input) load(ctx context.Context, documents []document.Document, errs []error) []error {
-	namespace := ""
-	if in.flags != nil && in.flags.Namespace != nil {
-		namespace = *in.flags.Namespace
+	loader := policyfile.NewLoader(in.NamespaceFlag(), in.compilers.Policies)
+	loader.Errs = errs
+	fail := func(d document.Document, err error) {
+		if err != nil {
+			loader.Fail(d.Source, "", err)
+		}
 	}
-	loader := policyfile.NewLoader(namespace, in.compilers.Policies)
 	suites, others, hasPolicies := 0, 0, false
 	for _, d := range documents {
-		meta := metav1.TypeMeta{}
-		_ = kjson.UnmarshalCaseSensitivePreserveInts(d.JSON, &meta)
+		meta, _ := d.TypeMeta()
 		switch {
 		//guard:explain-files-policytest-names
 		case meta.Kind == policytest.Kind && in.isOffline:
-			errs = in.appendError(errs, d, errSuite)
+			fail(d, errSuite)
 		case meta.Kind == policytest.Kind:
 			suites++
-			errs = append(errs, in.readTest(ctx, d)...)
+			loader.Errs = append(loader.Errs, in.readTest(ctx, d)...)
 			continue
 		case meta.Kind == "SubjectAccessReview" && isReview(meta):
-			errs = in.appendError(errs, d, in.readReview(d))
+			fail(d, in.readReview(d))
 		case meta.Kind == "AuthorizationConditionsReview" && isReview(meta):
-			errs = in.appendError(errs, d, in.readData(d))
+			fail(d, in.readData(d))
 		default:
 			hasPolicies = true
 			loader.Load(ctx, d)
 		}
 		others++
 	}
-	errs = append(errs, loader.Errs...)
 	switch {
-	case len(errs) > 0:
-		return errs
+	case len(loader.Errs) > 0:
+		return loader.Errs
 	case suites > 1:
 		return []error{errTwoSuites}
 	case suites == 1 && others > 0:
@@ -151,21 +152,9 @@ func isReview(meta metav1.TypeMeta) bool {
 	return group == "authorization.k8s.io" || group == "authorization.proviso.dev"
 }
 
-func (in *input) appendError(errs []error, d document.Document, err error) []error {
-	if err == nil {
-		return errs
-	}
-	return append(errs, &document.Error{Source: d.Source, Err: err})
-}
-
-func unmarshal(d document.Document, into any) error {
-	strict, err := kjson.UnmarshalStrict(d.JSON, into)
-	return errors.Join(append(strict, err)...)
-}
-
 func (in *input) readReview(d document.Document) error {
 	review := &authorizationv1alpha1.SubjectAccessReview{}
-	switch err := unmarshal(d, review); {
+	switch err := d.Decode(review); {
 	case err != nil:
 		return err
 	case in.auditLog != "":
@@ -180,7 +169,7 @@ func (in *input) readReview(d document.Document) error {
 // readData reads the data of the request. They replace the data of an audit event.
 func (in *input) readData(d document.Document) error {
 	review := &authorizationv1alpha1.AuthorizationConditionsReview{}
-	switch err := unmarshal(d, review); {
+	switch err := d.Decode(review); {
 	case err != nil:
 		return err
 	case in.request.Data != nil && in.auditLog == "":
@@ -200,14 +189,14 @@ func (in *input) readTest(ctx context.Context, d document.Document) []error {
 	if len(errs) > 0 {
 		return errs
 	}
-	known := true // what RBAC allows is part of a test
-	in.policies, in.request, in.admission, in.warnings, in.isPermitted = test.Policies, *test.Request, test.Admission, test.Warnings, &known
+	in.policies, in.request, in.admission, in.warnings = test.Policies, *test.Request, test.Admission, test.Warnings
+	in.isPermitted = ptr.To(true) // what RBAC allows is part of a test
 	return nil
 }
 
 // loadFromCluster loads all policies of the cluster, and the namespace of the request.
 func (in *input) loadFromCluster(ctx context.Context, loader *policyfile.Loader) error {
-	config, err := in.flags.ToRESTConfig()
+	config, err := in.Config()
 	if err != nil {
 		return err
 	}
@@ -267,42 +256,38 @@ func (in *input) readNamespace(ctx context.Context, client kubernetes.Interface)
 
 // explainer returns the explainer of the request.
 func (in *input) explainer() (*explainer, error) {
-	specs := map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec{}
-	for _, p := range in.policies {
-		specs[p.Key] = p.Spec
-	}
-	source, err := in.compilers.SourceOf(specs)
+	source, err := in.compilers.SourceOf(policyfile.SpecsOf(in.policies))
 	if err != nil {
 		return nil, err
 	}
 	if in.rbacAllows {
-		allowed := true
-		in.isPermitted = &allowed
-		in.request.Permissions = append(in.request.Permissions, permissionFor(&in.request))
+		in.permit()
 	}
 	read, errs := openapi.Read(in.openAPI)
 	if len(errs) > 0 {
 		return nil, utilerrors.NewAggregate(errs)
 	}
-	schemas := in.schemas
-	if schemas == nil || len(in.openAPI) > 0 {
-		schemas = read
+	if in.schemas == nil || len(in.openAPI) > 0 {
+		in.schemas = read
 	}
+	in.admission = cmp.Or(in.admission, &admissionpolicy.Set{})
 	hidden, err := secrecyOf(&in.request, in.hide)
-	return &explainer{schemas: schemas, compilers: in.compilers, source: source, admission: cmp.Or(in.admission, &admissionpolicy.Set{}), request: &in.request, secrecy: hidden, isPermitted: in.isPermitted}, err
+	return &explainer{input: in, source: source, secrecy: hidden}, err
 }
 
-// permissionFor returns a permission for this request only: checks that conditions make are about others.
-func permissionFor(r *simulation.Request) rbacv1.PolicyRule {
-	if a := r.Spec.NonResourceAttributes; a != nil {
-		return rbacv1.PolicyRule{Verbs: []string{a.Verb}, NonResourceURLs: []string{a.Path}}
+// permit adds a permission for this request only: checks that conditions make are about others.
+func (in *input) permit() {
+	rule := rbacv1.PolicyRule{}
+	if a := in.request.Spec.NonResourceAttributes; a != nil {
+		rule = rbacv1.PolicyRule{Verbs: []string{a.Verb}, NonResourceURLs: []string{a.Path}}
+	} else {
+		a := in.request.Spec.ResourceAttributes
+		rule = rbacv1.PolicyRule{Verbs: []string{a.Verb}, APIGroups: []string{a.Group}, Resources: []string{strings.TrimSuffix(a.Resource+"/"+a.Subresource, "/")}}
+		if a.Name != "" {
+			rule.ResourceNames = []string{a.Name}
+		}
 	}
-	a := r.Spec.ResourceAttributes
-	rule := rbacv1.PolicyRule{Verbs: []string{a.Verb}, APIGroups: []string{a.Group}, Resources: []string{strings.TrimSuffix(a.Resource+"/"+a.Subresource, "/")}}
-	if a.Name != "" {
-		rule.ResourceNames = []string{a.Name}
-	}
-	return rule
+	in.isPermitted, in.request.Permissions = ptr.To(true), append(in.request.Permissions, rule)
 }
 
 // requestText returns the request in words.

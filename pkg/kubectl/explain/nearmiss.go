@@ -16,12 +16,14 @@ import (
 	"time"
 
 	"github.com/google/cel-go/common/operators"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
 	"github.com/proviso-authz/proviso/pkg/kubectl/openapi"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 )
@@ -104,18 +106,17 @@ func objectsOf(r *simulation.Request) map[cel.Variable]map[string]any {
 
 // findNearMiss looks for a change that is allowed, if the decision is no.
 func (x *explainer) findNearMiss(ctx context.Context, e *explanation) error {
-	if e.Decision == simulation.Yes {
+	switch {
+	case e.Decision == answer.Yes:
 		return nil
-	}
-	if x.request.Data == nil {
+	case x.request.Data == nil:
 		e.NoNearMiss = noMissNoObject
 		return nil
-	}
-	if e.WithObject == "" {
+	case e.WithObject == "":
 		e.NoNearMiss = noMissUnknown
 		return nil
 	}
-	objects := objectsOf(x.request)
+	objects := objectsOf(&x.request)
 	variable, object := cel.Object, objects[cel.Object]
 	if object == nil {
 		variable, object = cel.OldObject, objects[cel.OldObject]
@@ -124,7 +125,7 @@ func (x *explainer) findNearMiss(ctx context.Context, e *explanation) error {
 		e.NoNearMiss = noMissNoObject
 		return nil
 	}
-	s := &search{explainer: x, variable: variable, kind: openapi.KindOf(x.schemas, kindIn(object)), object: object, stored: objects[cel.OldObject]}
+	s := &search{explainer: x, variable: variable, kind: openapi.KindOf(x.schemas, (&unstructured.Unstructured{Object: object}).GroupVersionKind()), object: object, stored: objects[cel.OldObject]}
 	for _, decides := range []bool{true, false} {
 		for _, m := range e.Chain {
 			for _, p := range m.Policies {
@@ -151,13 +152,6 @@ func (x *explainer) findNearMiss(ctx context.Context, e *explanation) error {
 	}
 	e.isSchemaKnown = s.kind != nil
 	return err
-}
-
-// kindIn returns the kind that an object names.
-func kindIn(object map[string]any) schema.GroupVersionKind {
-	version, _ := object["apiVersion"].(string)
-	kind, _ := object["kind"].(string)
-	return schema.FromAPIVersionAndKind(version, kind)
 }
 
 // search collects the candidates of one request.
@@ -193,7 +187,7 @@ func (s *search) try(ctx context.Context) (*nearMiss, error) {
 		} else {
 			data.OldObject = &runtime.RawExtension{Raw: text}
 		}
-		request := *s.request
+		request := s.request
 		request.Data = &data
 		if !s.admission.IsEmpty() && s.admission.Validate(&request) != nil {
 			continue // no server reads such an object
@@ -203,7 +197,7 @@ func (s *search) try(ctx context.Context) (*nearMiss, error) {
 			return nil, err
 		}
 		//guard:explain-changes-not-tried
-		if decisions.Last() == simulation.Yes {
+		if decisions.Last() == answer.Yes {
 			return s.nearMissOf(c), nil
 		}
 	}
@@ -417,13 +411,9 @@ func (s *search) restore(r rank, path []any, old, wanted any) {
 		return
 	}
 	var different []string
-	for name := range before {
-		if !reflect.DeepEqual(before[name], now[name]) {
-			different = append(different, name)
-		}
-	}
-	for name := range now {
-		if _, ok := before[name]; !ok {
+	for name := range sets.KeySet(before).Union(sets.KeySet(now)) {
+		_, was := before[name]
+		if _, is := now[name]; is != was || !reflect.DeepEqual(before[name], now[name]) {
 			different = append(different, name)
 		}
 	}
@@ -496,23 +486,11 @@ func (s *search) mayChange(path []any) bool {
 }
 
 // valueAt returns the value of a field.
-func valueAt(object map[string]any, path []any) (any, bool) {
-	var now any = object
+func valueAt(object map[string]any, path []any) (now any, has bool) {
+	now, has = object, true
 	for _, step := range path {
-		switch step := step.(type) {
-		case string:
-			entries, _ := now.(map[string]any)
-			next, ok := entries[step]
-			if !ok {
-				return nil, false
-			}
-			now = next
-		case int64:
-			list, _ := now.([]any)
-			if step < 0 || step >= int64(len(list)) {
-				return nil, false
-			}
-			now = list[step]
+		if now, has = openapi.ValueOf(now, step); !has {
+			return nil, false
 		}
 	}
 	return now, true

@@ -7,14 +7,12 @@ package explain
 
 import (
 	"bytes"
-	"encoding/json"
 	"encoding/xml"
 	"fmt"
 	"io"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 	"github.com/proviso-authz/proviso/pkg/kubectl/terminal"
 )
 
@@ -38,19 +36,6 @@ func writeEntries(b *strings.Builder, entries []*Entry, indent string) {
 		b.WriteString(indent + branch + e.Text + "\n")
 		writeEntries(b, e.Entries, indent+below)
 	}
-}
-
-// printJSON prints the explanation for programs.
-func printJSON(out io.Writer, x *explanation) error {
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(x); err != nil {
-		return err
-	}
-	_, err := io.WriteString(out, printable.JSON(b.String()))
-	return err
 }
 
 // dotColours are the colours of the frames in a graph.

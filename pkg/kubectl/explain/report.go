@@ -8,7 +8,7 @@ package explain
 import (
 	"context"
 
-	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
@@ -18,18 +18,19 @@ import (
 type Report struct {
 	// Decision is the decision of the last phase that is known. AtAuthorization and WithObject are the decisions of both phases; the
 	// latter is empty if there is no object.
-	Decision        simulation.Verdict
-	AtAuthorization simulation.Verdict
-	WithObject      simulation.Verdict
+	Decision        answer.Verdict `json:"decision,omitempty"`
+	AtAuthorization answer.Verdict `json:"atAuthorization,omitempty"`
+	WithObject      answer.Verdict `json:"withObject,omitempty"`
 	// Tree is the explanation as a tree, without values of secrets.
-	Tree *Entry
+	Tree *Entry `json:"tree,omitempty"`
 	// NearMiss is the change that would be allowed, in words. If it is empty, NoNearMiss says why there is none.
-	NearMiss, NoNearMiss string
-	// Conditions are the conditions on which the request depends at authorization.
-	Conditions []authorizationv1alpha1.SubjectAccessReviewConditionSet
+	NearMiss   string `json:"nearMiss,omitempty"`
+	NoNearMiss string `json:"noNearMiss,omitempty"`
+	// Conditions are the conditions on which the request depends at authorization, in the order in which they decide.
+	Conditions []answer.Row `json:"conditions,omitempty"`
+	Warnings   []string     `json:"warnings,omitempty"`
 	// Policies are all policies, in the order of their names.
-	Policies []policyfile.Policy
-	Warnings []string
+	Policies []policyfile.Policy `json:"-"`
 }
 
 // Documents explains the decision about a request that documents have, with their policies. Nothing else is read: no file, and no
@@ -54,8 +55,10 @@ func Documents(ctx context.Context, compilers *simulation.Compilers, documents [
 	if e.NearMiss != nil {
 		r.NearMiss = e.NearMiss.String()
 	}
-	if r.Conditions, err = compilers.Conditions(ctx, x.source, x.request); err != nil {
+	conditions, err := compilers.Conditions(ctx, x.source, &x.request)
+	if err != nil {
 		return nil, []error{err}
 	}
+	r.Conditions = answer.Rows(conditions)
 	return r, nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 	"github.com/proviso-authz/proviso/pkg/kubectl/explain"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
@@ -27,14 +28,14 @@ func TestDocuments(t *testing.T) {
 	for _, tc := range []struct {
 		name, text string
 		rbacAllows bool
-		decision   simulation.Verdict
+		decision   answer.Verdict
 		nearMiss   string
 		conditions int
 		want       string // in the error
 	}{
-		{name: "an object", text: joined(allow, request, data("CREATE", object)), decision: simulation.No, nearMiss: `set spec.class to "dev" (now "gold")`, conditions: 1},
-		{name: "no object", text: joined(allow, request), decision: simulation.YesIf, conditions: 1},
-		{name: "RBAC", text: joined(allow, request, data("CREATE", object)), rbacAllows: true, decision: simulation.Yes},
+		{name: "an object", text: joined(allow, request, data("CREATE", object)), decision: answer.No, nearMiss: `set spec.class to "dev" (now "gold")`, conditions: 1},
+		{name: "no object", text: joined(allow, request), decision: answer.YesIf, conditions: 1},
+		{name: "RBAC", text: joined(allow, request, data("CREATE", object)), rbacAllows: true, decision: answer.Yes},
 		{name: "no policies", text: request, want: "there are no policies"},
 		{name: "a PolicyTest", text: joined(request, "{apiVersion: test.proviso.dev/v1alpha1, kind: PolicyTest, policies: [/etc/passwd]}"), want: "names files, which are not read"},
 	} {

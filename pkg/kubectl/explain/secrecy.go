@@ -29,22 +29,20 @@ var secrets = map[string][][]string{
 var secretResources = map[string]string{"secrets": "Secret", "tokenreviews": "TokenReview", "serviceaccounts/token": "TokenRequest"}
 
 // secrecy has the fields of an object whose values are not shown.
-type secrecy struct {
-	fields [][]string
-}
+type secrecy [][]string
 
 // secrecyOf returns the fields of a request that are not shown: those that hold secrets, by the resource or by the kind of its objects, and
 // further fields, with dots between their names.
 func secrecyOf(r *simulation.Request, further []string) (s secrecy, err error) {
 	//guard:explain-secrets-resource
 	if a := r.Spec.ResourceAttributes; a != nil {
-		s.fields = append(s.fields, secrets[secretResources[strings.TrimSuffix(a.Resource+"/"+a.Subresource, "/")]]...)
+		s = append(s, secrets[secretResources[strings.TrimSuffix(a.Resource+"/"+a.Subresource, "/")]]...)
 	}
 	if r.Data != nil {
 		for _, raw := range objectsOf(r) {
 			kind, _ := raw["kind"].(string)
 			//guard:explain-secrets-kind-object
-			s.fields = append(s.fields, secrets[kind]...)
+			s = append(s, secrets[kind]...)
 		}
 	}
 	for _, field := range further {
@@ -52,7 +50,7 @@ func secrecyOf(r *simulation.Request, further []string) (s secrecy, err error) {
 		if slices.Contains(path, "") {
 			return s, fmt.Errorf("--hide must be a field such as spec.password, not %q", field)
 		}
-		s.fields = append(s.fields, path)
+		s = append(s, path)
 	}
 	return s, nil
 }
@@ -66,7 +64,7 @@ func (s secrecy) hidesAny(reads []partial.Read) bool {
 
 // hides reports whether a field is a secret, is in one, or has one in it.
 func (s secrecy) hides(path []string) bool {
-	return slices.ContainsFunc(s.fields, func(field []string) bool {
+	return slices.ContainsFunc(s, func(field []string) bool {
 		//guard:explain-parts-holds-secrets
 		common := min(len(field), len(path))
 		return slices.Equal(field[:common], path[:common])

@@ -10,8 +10,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
-	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 )
 
 const (
@@ -51,7 +51,7 @@ func (t *tree) add(to *Entry, as Tone, format string, args ...any) *Entry {
 		to.Entries = append(to.Entries, &Entry{Text: "…", Tone: tonePlain})
 		return nil
 	}
-	e := &Entry{Text: shorten(printable.Text(fmt.Sprintf(format, args...)), maxEntryBytes), Tone: as}
+	e := &Entry{Text: printable.Shortened(printable.Text(fmt.Sprintf(format, args...)), maxEntryBytes), Tone: as}
 	to.Entries = append(to.Entries, e)
 	return e
 }
@@ -61,14 +61,12 @@ var opinionTexts = map[string]string{
 	opinionUnknown: "not known without a cluster, counts as no opinion",
 }
 
-var verdictTexts = map[simulation.Verdict]string{simulation.Yes: "yes", simulation.No: "no", simulation.YesIf: "yes, if"}
-
-var verdictTones = map[simulation.Verdict]Tone{simulation.Yes: toneYes, simulation.No: toneNo, simulation.YesIf: tonePlain}
+var verdictTones = map[answer.Verdict]Tone{answer.Yes: toneYes, answer.No: toneNo, answer.YesIf: tonePlain}
 
 // treeOf returns an explanation as a tree.
 func treeOf(x *explanation) *Entry {
 	t, root := &tree{}, &Entry{}
-	top := t.add(root, verdictTones[x.Decision], "%s: %s, %s", verdictTexts[x.Decision], x.User, x.Request)
+	top := t.add(root, verdictTones[x.Decision], "%s: %s, %s", x.Decision.Text(), x.User, x.Request)
 	for _, m := range x.Chain {
 		as := tonePlain
 		if m.Decides {

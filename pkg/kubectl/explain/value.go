@@ -13,6 +13,7 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 )
 
 const (
@@ -98,13 +99,5 @@ func jsonText(data any, most int) string {
 	if encoder.Encode(data) != nil {
 		return ""
 	}
-	return shorten(strings.TrimSuffix(b.String(), "\n"), most)
-}
-
-// shorten cuts a text to a number of bytes, and marks that it is cut.
-func shorten(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
+	return printable.Shortened(strings.TrimSuffix(b.String(), "\n"), most)
 }

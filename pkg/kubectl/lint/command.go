@@ -6,9 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package lint
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,9 +17,8 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/discovery"
-	utilexec "k8s.io/utils/exec"
 
-	"github.com/proviso-authz/proviso/pkg/kubectl/document"
+	"github.com/proviso-authz/proviso/pkg/kubectl/command"
 	"github.com/proviso-authz/proviso/pkg/kubectl/openapi"
 	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
@@ -29,9 +26,6 @@ import (
 	"github.com/proviso-authz/proviso/pkg/kubectl/terminal"
 	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
 )
-
-// codeFindings is the exit code if something was found.
-const codeFindings = 1
 
 // The formats of the findings.
 const (
@@ -50,18 +44,17 @@ type finding struct {
 
 // options are the options of the command.
 type options struct {
-	genericiooptions.IOStreams
+	command.Options
 
-	flags *genericclioptions.ConfigFlags
-
-	filenames, openAPI []string
-	recursive, cluster bool
-	output             string
+	files   command.Files
+	openAPI []string
+	cluster bool
+	output  command.Format
 }
 
 // NewCommand returns the command. The flags are those for clients, which the caller has added to a command above it.
 func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
-	o := &options{IOStreams: streams, flags: flags, output: outputText}
+	o := &options{Options: command.Options{IOStreams: streams, Flags: flags}, output: command.Format{Value: outputText}}
 	cmd := &cobra.Command{
 		Use:                   "lint -f FILENAME",
 		DisableFlagsInUseLine: true,
@@ -87,12 +80,10 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
 	fs := cmd.Flags()
-	fs.StringSliceVarP(&o.filenames, "filename", "f", o.filenames, "Files or directories with policies. - is standard input.")
-	fs.BoolVarP(&o.recursive, "recursive", "R", o.recursive, "Process the directories of -f recursively.")
+	o.files.AddFlags(fs, "Files or directories with policies. - is standard input.", "Process the directories of -f recursively.")
 	fs.StringSliceVar(&o.openAPI, "openapi", o.openAPI, "Files with schemas: documents of OpenAPI v3, such as the output of 'kubectl get --raw /openapi/v3/api/v1'.")
 	fs.BoolVar(&o.cluster, "cluster", o.cluster, "Check the policies against the resources and the schemas of the cluster.")
-	fs.StringVarP(&o.output, "output", "o", o.output, "Format of the findings: 'text' or 'json'.")
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{outputText, outputJSON}, cobra.ShellCompDirectiveNoFileComp))
+	o.output.AddFlag(cmd, "output", "o", "Format of the findings: 'text' or 'json'.", outputText, outputJSON)
 	return cmd
 }
 
@@ -105,30 +96,24 @@ var (
 )
 
 func (o *options) run(ctx context.Context, args []string) error {
-	printers := map[string]func(io.Writer, []finding) error{outputText: printText, outputJSON: printJSON}
 	switch {
 	case len(args) > 0:
 		return errArguments
-	case len(o.filenames) == 0:
+	case len(o.files.Names) == 0:
 		return errNoFiles
 	case len(o.openAPI) > 0 && o.cluster:
 		return errBoth
-	case printers[o.output] == nil:
-		return fmt.Errorf("--output must be text or json, not %q", o.output)
+	}
+	if err := o.output.Validate(); err != nil {
+		return err
 	}
 	compilers, err := simulation.NewCompilers()
 	if err != nil {
 		return err
 	}
-	namespace := ""
-	if o.flags.Namespace != nil {
-		namespace = *o.flags.Namespace
-	}
-	loader := policyfile.NewLoader(namespace, compilers.Policies)
-	documents, errs := document.Read(o.In, o.filenames, o.recursive)
-	for _, d := range documents {
-		loader.Load(ctx, d)
-	}
+	loader := policyfile.NewLoader(o.NamespaceFlag(), compilers.Policies)
+	documents, errs := o.files.Read(o.In)
+	loader.Load(ctx, documents...)
 	if errs = append(errs, loader.Errs...); len(errs) > 0 {
 		return utilerrors.NewAggregate(errs)
 	}
@@ -136,59 +121,58 @@ func (o *options) run(ctx context.Context, args []string) error {
 	if len(policies) == 0 {
 		return errNone
 	}
-	types, errs := o.types(ctx)
-	if len(errs) > 0 {
-		return utilerrors.NewAggregate(errs)
+	types, err := o.types(ctx)
+	if err != nil {
+		return err
 	}
 	l := &linter{types: types, shadows: shadows{compilers: compilers, policies: policies}, mistakes: loader.Mistakes}
 	findings, err := l.lint(ctx)
 	if err != nil {
 		return err
 	}
-	if err := printers[o.output](o.Out, findings); err != nil {
-		return err
+	if o.output.Value == outputJSON {
+		err = printable.WriteJSON(o.Out, append([]finding{}, findings...), "  ")
+	} else {
+		err = printText(o.Out, findings)
 	}
-	if len(findings) > 0 {
-		return utilexec.CodeExitError{Code: codeFindings}
+	switch {
+	case err != nil:
+		return err
+	case len(findings) > 0:
+		return command.Found(nil)
 	}
 	return nil
 }
 
 // types returns what checks types, or nil if there are no schemas.
-func (o *options) types(ctx context.Context) (*typechecking.Checker, []error) {
-	asErrors := func(c *typechecking.Checker, err error) (*typechecking.Checker, []error) {
-		if err != nil {
-			return nil, []error{err}
-		}
-		return c, nil
-	}
+func (o *options) types(ctx context.Context) (*typechecking.Checker, error) {
 	switch {
 	case o.cluster:
-		config, err := o.flags.ToRESTConfig()
+		config, err := o.Config()
 		if err != nil {
-			return nil, []error{err}
+			return nil, err
 		}
 		client, err := discovery.NewDiscoveryClientForConfig(config)
 		if err != nil {
-			return nil, []error{err}
+			return nil, err
 		}
 		if err := client.RESTClient().Get().AbsPath("/openapi/v3").Do(ctx).Error(); err != nil { // the checker would not say why
-			return nil, []error{fmt.Errorf("the schemas of the cluster cannot be read: %w", err)}
+			return nil, fmt.Errorf("the schemas of the cluster cannot be read: %w", err)
 		}
 		found := typechecking.NewDiscovery(client)
 		c, err := typechecking.New(found, found)
 		if err != nil {
-			return nil, []error{err}
+			return nil, err
 		}
 		return c.WithResources(found.Published), nil
 	case len(o.openAPI) > 0:
 		found, errs := openapi.Read(o.openAPI)
 		if len(errs) > 0 {
-			return nil, errs
+			return nil, utilerrors.NewAggregate(errs)
 		}
-		return asErrors(typechecking.New(found, found))
+		return typechecking.New(found, found)
 	}
-	return nil, nil
+	return nil, nil //nolint:nilnil // absence is a result, and not an error
 }
 
 // linter finds mistakes.
@@ -238,19 +222,4 @@ func printText(out io.Writer, findings []finding) error {
 		}
 	}
 	return nil
-}
-
-func printJSON(out io.Writer, findings []finding) error {
-	if findings == nil {
-		findings = []finding{}
-	}
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(findings); err != nil {
-		return err
-	}
-	_, err := io.WriteString(out, printable.JSON(b.String()))
-	return err
 }

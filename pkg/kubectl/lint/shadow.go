@@ -54,7 +54,7 @@ func (s *shadows) find(ctx context.Context, p *policyfile.Policy) ([]string, err
 		if by.Key == p.Key || !isUnconditional(by) || !isAsStrong(by.Spec.Effect, p.Spec.Effect) {
 			continue
 		}
-		if by.Spec.Effect == p.Spec.Effect && isUnconditional(p) && p.Key.Less(by.Key) {
+		if by.Spec.Effect == p.Spec.Effect && isUnconditional(p) && p.Key.Compare(by.Key) < 0 {
 			// Of two policies about the same requests only the later one is reported.
 			isSame, err := s.covers(ctx, map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec{p.Key: p.Spec}, requestsOf(by))
 			if err != nil {

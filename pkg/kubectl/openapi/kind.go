@@ -90,7 +90,8 @@ func (k *Kind) empties(before, after map[string]any, path []any) bool {
 		if name, isName := step.(string); isName {
 			isRequired = slices.Contains(now.Required, name)
 		}
-		old, changed = valueOf(old, step), valueOf(changed, step)
+		old, _ = ValueOf(old, step)
+		changed, _ = ValueOf(changed, step)
 		if isRequired && isEmpty(changed) && !isEmpty(old) {
 			return true
 		}
@@ -101,18 +102,19 @@ func (k *Kind) empties(before, after map[string]any, path []any) bool {
 	return false
 }
 
-// valueOf returns the value of a field or of an element, or nil.
-func valueOf(v any, step any) any {
+// ValueOf returns the field of an object, or the element of a list, to which a step of a path leads.
+func ValueOf(v, step any) (value any, has bool) {
 	switch step := step.(type) {
 	case string:
 		fields, _ := v.(map[string]any)
-		return fields[step]
+		value, has = fields[step]
 	case int64:
-		if list, _ := v.([]any); step >= 0 && step < int64(len(list)) {
-			return list[step]
+		list, _ := v.([]any)
+		if has = step >= 0 && step < int64(len(list)); has {
+			value = list[step]
 		}
 	}
-	return nil
+	return value, has
 }
 
 // isEmpty reports whether there is no value, or one that servers take for none.

@@ -11,11 +11,9 @@ import (
 	"errors"
 	"fmt"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kjson "sigs.k8s.io/json"
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
-	"github.com/proviso-authz/proviso/pkg/kubectl/conditiontable"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 	"github.com/proviso-authz/proviso/pkg/kubectl/explain"
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
@@ -38,16 +36,8 @@ type question struct {
 type answer struct {
 	Errors []mistake `json:"errors,omitempty"`
 
-	Decision        simulation.Verdict `json:"decision,omitempty"`
-	AtAuthorization simulation.Verdict `json:"atAuthorization,omitempty"`
-	WithObject      simulation.Verdict `json:"withObject,omitempty"`
-	Tree            *explain.Entry     `json:"tree,omitempty"`
-	NearMiss        string             `json:"nearMiss,omitempty"`
-	NoNearMiss      string             `json:"noNearMiss,omitempty"`
-	// Conditions are the conditions at authorization, in the order in which they decide.
-	Conditions []conditiontable.Row `json:"conditions,omitempty"`
-	Barriers   []render.Rendered    `json:"barriers,omitempty"`
-	Warnings   []string             `json:"warnings,omitempty"`
+	explain.Report
+	Barriers []render.Rendered `json:"barriers,omitempty"`
 }
 
 // The names of the editors. Sources of documents have them instead of a path.
@@ -89,16 +79,14 @@ func decide(ctx context.Context, compilers *simulation.Compilers, q *question) *
 	if err != nil {
 		return &answer{Errors: q.mistakesOf(editorPolicies, []error{err})}
 	}
-	a := &answer{
-		Decision: report.Decision, AtAuthorization: report.AtAuthorization, WithObject: report.WithObject, Tree: report.Tree,
-		NearMiss: printable.Text(report.NearMiss), NoNearMiss: report.NoNearMiss, Conditions: conditiontable.Rows(report.Conditions), Barriers: barriers,
-	}
+	a := &answer{Report: *report, Barriers: barriers}
+	a.NearMiss = printable.Text(a.NearMiss)
 	for i := range a.Conditions {
 		row := &a.Conditions[i]
 		row.Condition, row.Expression, row.Description = printable.Text(row.Condition), printable.Text(row.Expression), printable.Text(row.Description)
 	}
-	for _, warning := range report.Warnings {
-		a.Warnings = append(a.Warnings, printable.Text(warning))
+	for i, warning := range a.Warnings {
+		a.Warnings[i] = printable.Text(warning)
 	}
 	return a
 }
@@ -123,10 +111,7 @@ func (q *question) documents() (documents []document.Document, mistakes []mistak
 
 // kindOf returns the kind of a document, or an empty string.
 func kindOf(d document.Document) string {
-	meta := metav1.TypeMeta{}
-	if kjson.UnmarshalCaseSensitivePreserveInts(d.JSON, &meta) != nil {
-		return ""
-	}
+	meta, _ := d.TypeMeta()
 	return meta.Kind
 }
 
@@ -174,17 +159,19 @@ func (q *question) checkObject(documents []document.Document) ([]document.Docume
 		}
 		objects = append(objects, d.JSON)
 	}
+	operation := simulation.Operations[verb]
+	data["operation"] = operation
 	switch {
-	case verb == "create" && len(objects) == 1:
-		data["operation"], data["object"] = authorizationv1alpha1.OperationCreate, objects[0]
-	case (verb == "update" || verb == "patch") && len(objects) == 2:
-		data["operation"], data["object"], data["oldObject"] = authorizationv1alpha1.OperationUpdate, objects[0], objects[1]
-	case verb == "delete" && len(objects) == 1:
-		data["operation"], data["oldObject"] = authorizationv1alpha1.OperationDelete, objects[0]
-	case verb == "create" || verb == "update" || verb == "patch" || verb == "delete":
-		return nil, errObjects
-	default:
+	case operation == "":
 		return nil, errNoVerb
+	case operation == authorizationv1alpha1.OperationUpdate && len(objects) == 2:
+		data["object"], data["oldObject"] = objects[0], objects[1]
+	case operation == authorizationv1alpha1.OperationCreate && len(objects) == 1:
+		data["object"] = objects[0]
+	case operation == authorizationv1alpha1.OperationDelete && len(objects) == 1:
+		data["oldObject"] = objects[0]
+	default:
+		return nil, errObjects
 	}
 	text, err := json.Marshal(map[string]any{"apiVersion": authorizationv1alpha1.SchemeGroupVersion.String(), "kind": kindData, "request": data})
 	if err != nil {

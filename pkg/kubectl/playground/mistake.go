@@ -35,7 +35,7 @@ func (q *question) mistakesOf(editor string, errs []error) (mistakes []mistake) 
 		}
 		m := mistake{Editor: editor}
 		if located, ok := errors.AsType[*document.Error](err); ok {
-			m.Editor, err = located.Source.Path(), located.Err
+			m.Editor, err = located.Source.Path, located.Err
 			m.Line = q.lineOf(located)
 		}
 		m.Message = printable.Text(message(err))
@@ -56,7 +56,7 @@ var fieldInMessage = regexp.MustCompile(`(?:unknown|duplicate) field "([^"]+)"`)
 
 // lineOf returns the line of an error in its editor, or of the document if no more is known, or 0.
 func (q *question) lineOf(err *document.Error) int {
-	begin := err.Source.Line()
+	begin := err.Source.Line
 	if begin == 0 {
 		return 0
 	}
@@ -70,6 +70,6 @@ func (q *question) lineOf(err *document.Error) int {
 	} else if m := fieldInMessage.FindStringSubmatch(err.Err.Error()); m != nil {
 		path = m[1]
 	}
-	text := map[string]string{editorPolicies: q.Policies, editorRequest: q.Request, editorObject: q.Object}[err.Source.Path()]
+	text := map[string]string{editorPolicies: q.Policies, editorRequest: q.Request, editorObject: q.Object}[err.Source.Path]
 	return lineOfField(text, begin, path)
 }

@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	answers "github.com/proviso-authz/proviso/pkg/kubectl/answer"
+	"github.com/proviso-authz/proviso/pkg/kubectl/explain"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 )
 
@@ -101,7 +103,7 @@ func TestPlaygroundDecide(t *testing.T) {
 	t.Parallel()
 	handler := newTestHandler(t)
 	a, status := ask(t, handler, question{Policies: testPolicy + "---\n" + testDenial, Request: testRequest("create"), Object: testObject})
-	if status != http.StatusOK || a.Decision != simulation.No || a.AtAuthorization != simulation.YesIf || a.WithObject != simulation.No {
+	if status != http.StatusOK || a.Decision != answers.No || a.AtAuthorization != answers.YesIf || a.WithObject != answers.No {
 		t.Fatalf("got %d %+v", status, a)
 	}
 	if a.NearMiss != `set spec.class to "dev" (now "gold")` {
@@ -120,11 +122,11 @@ func TestPlaygroundDecide(t *testing.T) {
 		t.Errorf("got the rules %+v: reads have no barrier", rules)
 	}
 	withRBAC, _ := ask(t, handler, question{Policies: testPolicy, Request: testRequest("create"), Object: testObject, RBACAllows: true})
-	if withRBAC.Decision != simulation.Yes || withRBAC.NearMiss != "" {
+	if withRBAC.Decision != answers.Yes || withRBAC.NearMiss != "" {
 		t.Errorf("with RBAC: got %+v", withRBAC)
 	}
 	without, _ := ask(t, handler, question{Policies: testPolicy, Request: testRequest("create")})
-	if without.Decision != simulation.YesIf || without.WithObject != "" {
+	if without.Decision != answers.YesIf || without.WithObject != "" {
 		t.Errorf("without an object: got %+v", without)
 	}
 }
@@ -138,14 +140,14 @@ func TestObjects(t *testing.T) {
     (operation == "DELETE" ? oldObject : object).spec.class == "dev"`, 1)
 	for _, tc := range []struct {
 		name, verb, object string
-		want               simulation.Verdict
+		want               answers.Verdict
 		mistake            string
 	}{
-		{name: "a create", verb: "create", object: dev, want: simulation.Yes},
-		{name: "an update", verb: "update", object: dev + "\n---\n" + testObject, want: simulation.Yes},
-		{name: "an update in the other order", verb: "update", object: testObject + "\n---\n" + dev, want: simulation.No},
-		{name: "a deletion", verb: "delete", object: dev, want: simulation.Yes},
-		{name: "a review", verb: "create", object: "apiVersion: authorization.k8s.io/v1alpha1\nkind: AuthorizationConditionsReview\nrequest: {operation: CREATE, object: " + dev + "}", want: simulation.Yes},
+		{name: "a create", verb: "create", object: dev, want: answers.Yes},
+		{name: "an update", verb: "update", object: dev + "\n---\n" + testObject, want: answers.Yes},
+		{name: "an update in the other order", verb: "update", object: testObject + "\n---\n" + dev, want: answers.No},
+		{name: "a deletion", verb: "delete", object: dev, want: answers.Yes},
+		{name: "a review", verb: "create", object: "apiVersion: authorization.k8s.io/v1alpha1\nkind: AuthorizationConditionsReview\nrequest: {operation: CREATE, object: " + dev + "}", want: answers.Yes},
 		{name: "an update without the stored object", verb: "update", object: dev, mistake: "object:0: write one AuthorizationConditionsReview, or the object"},
 		{name: "two objects of a create", verb: "create", object: dev + "\n---\n" + dev, mistake: "object:0: write one AuthorizationConditionsReview, or the object"},
 		{name: "an object of a read", verb: "get", object: dev, mistake: "object:0: an object is read for create, update, patch and delete"},
@@ -332,7 +334,7 @@ func TestLimits(t *testing.T) {
 	release := make(chan struct{})
 	s, handler := newSlowServer(t, func(context.Context) *answer {
 		<-release
-		return &answer{Decision: simulation.Yes}
+		return &answer{Report: explain.Report{Decision: answers.Yes}}
 	})
 	decided := func(want int, message string) {
 		t.Helper()
@@ -399,7 +401,7 @@ func TestExamples(t *testing.T) {
 	if err := json.Unmarshal(w.Body.Bytes(), &found); err != nil {
 		t.Fatal(err)
 	}
-	requests, verdicts := 0, map[simulation.Verdict]int{}
+	requests, verdicts := 0, map[answers.Verdict]int{}
 	var seen []string
 	for _, e := range found {
 		for _, r := range e.Requests {
@@ -415,7 +417,7 @@ func TestExamples(t *testing.T) {
 			seen = append(seen, e.Title+r.Title)
 		}
 	}
-	if len(found) < 19 || requests < 50 || verdicts[simulation.Yes] < 19 || verdicts[simulation.No] < 19 {
+	if len(found) < 19 || requests < 50 || verdicts[answers.Yes] < 19 || verdicts[answers.No] < 19 {
 		t.Errorf("%d examples with %d requests have the decisions %v", len(found), requests, verdicts)
 	}
 	if !slices.ContainsFunc(found, func(e example) bool { return e.Name == "storage-class" }) {

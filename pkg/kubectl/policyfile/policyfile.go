@@ -3,19 +3,22 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
+// Package policyfile loads policies, and mappings of fields, from documents. It validates and compiles them as the server does when they
+// are stored, so that a policy that loads is one that the server accepts.
 package policyfile
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	kjson "sigs.k8s.io/json"
 
 	policyapi "github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/apis/policy/install"
@@ -23,6 +26,7 @@ import (
 	"github.com/proviso-authz/proviso/apis/policy/validation"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 	"github.com/proviso-authz/proviso/pkg/policy"
 	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
@@ -44,13 +48,13 @@ type Mistake struct {
 
 // Loader collects the policies of documents.
 type Loader struct {
+	// Errors has the errors of all documents.
+	document.Errors
 	// AcceptMappings says that FieldPermissionMappings are read, too. Otherwise they are errors.
 	AcceptMappings bool
 	// Mistakes are the mistakes in the policies, and Warnings have them with their sources.
 	Mistakes []Mistake
 	Warnings []string
-	// Errs are the errors of all documents.
-	Errs []error
 
 	// namespace is used for namespaced policies that name none. It may be empty.
 	namespace string
@@ -79,48 +83,36 @@ var (
 	errNoNamespace  = errors.New("metadata.namespace: Required value: set it, or the flag --namespace")
 )
 
-// Load adds the policies of a document.
-func (l *Loader) Load(ctx context.Context, d document.Document) {
-	meta := metav1.TypeMeta{}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(d.JSON, &meta); err != nil {
-		l.Fail(d.Source, "", errors.New("is not an object with apiVersion and kind"))
-		return
-	}
-	if items, isList, err := document.Items(d); isList {
-		if err != nil {
-			l.Fail(d.Source, "", err)
-		}
-		for _, item := range items {
-			l.Load(ctx, item)
-		}
-		return
-	}
+// Load adds the policies of documents.
+func (l *Loader) Load(ctx context.Context, documents ...document.Document) {
+	l.Each(documents, func(d document.Document, meta metav1.TypeMeta) { l.load(ctx, d, meta) })
+}
+
+func (l *Loader) load(ctx context.Context, d document.Document, meta metav1.TypeMeta) {
 	object, err := runtime.Decode(decoder, d.JSON)
 	if err != nil {
-		if runtime.IsNotRegisteredError(err) || runtime.IsMissingKind(err) || runtime.IsMissingVersion(err) {
+		if runtime.IsNotRegisteredError(err) {
 			err = l.otherKind(meta)
 		}
 		l.Fail(d.Source, "", err)
 		return
 	}
-	switch object := object.(type) {
-	case *policyapi.ClusterAuthorizationPolicy:
-		l.cluster(ctx, d.Source, object)
-	case *policyapi.AuthorizationPolicy:
-		l.namespaced(ctx, d.Source, object)
-	case *policyapi.ClusterAuthorizationPolicyList:
-		for i := range object.Items {
-			l.cluster(ctx, d.Source.At(i), &object.Items[i])
+	l.EachItem(d.Source, object, func(at document.Source, object runtime.Object) {
+		switch object := object.(type) {
+		case *policyapi.ClusterAuthorizationPolicy:
+			l.add(ctx, at, &object.ObjectMeta, &object.Spec, false, func() field.ErrorList { return validation.ValidateClusterAuthorizationPolicy(object) })
+		case *policyapi.AuthorizationPolicy:
+			l.namespaced(ctx, at, object)
+		case *policyapi.FieldPermissionMapping:
+			if l.AcceptMappings {
+				l.addMapping(at, object)
+				return
+			}
+			l.Fail(at, "", l.otherKind(meta))
+		default:
+			l.Fail(at, "", l.otherKind(meta))
 		}
-	case *policyapi.AuthorizationPolicyList:
-		for i := range object.Items {
-			l.namespaced(ctx, d.Source.At(i), &object.Items[i])
-		}
-	default:
-		if !l.AcceptMappings || !l.loadMapping(d.Source, object) {
-			l.Fail(d.Source, "", l.otherKind(meta))
-		}
-	}
+	})
 }
 
 func (l *Loader) otherKind(meta metav1.TypeMeta) error {
@@ -129,18 +121,6 @@ func (l *Loader) otherKind(meta metav1.TypeMeta) error {
 		kinds = "ClusterAuthorizationPolicy, AuthorizationPolicy or FieldPermissionMapping"
 	}
 	return fmt.Errorf("kind %q of apiVersion %q is not a policy: want %s of %s", meta.Kind, meta.APIVersion, kinds, policyv1alpha1.SchemeGroupVersion)
-}
-
-// Fail adds an error about an object. The name may be empty.
-func (l *Loader) Fail(at document.Source, name string, err error) {
-	if name != "" {
-		err = fmt.Errorf("%s: %w", name, err)
-	}
-	l.Errs = append(l.Errs, &document.Error{Source: at, Err: err})
-}
-
-func (l *Loader) cluster(ctx context.Context, at document.Source, p *policyapi.ClusterAuthorizationPolicy) {
-	l.add(ctx, at, &p.ObjectMeta, &p.Spec, false, func() field.ErrorList { return validation.ValidateClusterAuthorizationPolicy(p) })
 }
 
 func (l *Loader) namespaced(ctx context.Context, at document.Source, p *policyapi.AuthorizationPolicy) {
@@ -201,13 +181,61 @@ func (l *Loader) add(ctx context.Context, at document.Source, meta *metav1.Objec
 
 // Sorted returns the policies in the order of their names.
 func (l *Loader) Sorted() []Policy {
-	return slices.SortedFunc(slices.Values(l.policies), func(a, b Policy) int {
-		switch {
-		case a.Key.Less(b.Key):
-			return -1
-		case b.Key.Less(a.Key):
-			return 1
-		}
-		return 0
-	})
+	return slices.SortedFunc(slices.Values(l.policies), func(a, b Policy) int { return a.Key.Compare(b.Key) })
+}
+
+// Specs returns the specifications of the policies.
+func (l *Loader) Specs() map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec {
+	return SpecsOf(l.policies)
+}
+
+// SpecsOf returns the specifications of policies.
+func SpecsOf(policies []Policy) map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec {
+	specs := map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec{}
+	for _, p := range policies {
+		specs[p.Key] = p.Spec
+	}
+	return specs
+}
+
+// Mapping is a valid FieldPermissionMapping.
+type Mapping struct {
+	*policyapi.FieldPermissionMapping
+	Source document.Source
+}
+
+// addMapping checks a mapping as the server does.
+func (l *Loader) addMapping(at document.Source, m *policyapi.FieldPermissionMapping) {
+	title := fmt.Sprintf("FieldPermissionMapping %q", m.Name)
+	if m.Name == "" && m.GenerateName != "" {
+		l.Fail(at, title, errGeneratedKey)
+		return
+	}
+	//guard:render-invalid-mappings
+	errs := validation.ValidateFieldPermissionMapping(m)
+	var warnings []string
+	if len(errs) == 0 {
+		//guard:render-expressions-mappings
+		_, warnings, errs = mapping.Compile(m.Name, &m.Spec)
+	}
+	for _, err := range errs {
+		l.Fail(at, title, err)
+	}
+	if len(errs) > 0 {
+		return
+	}
+	//guard:render-same-mapping-twice
+	if other, ok := l.mappings[m.Name]; ok {
+		l.Fail(at, title, fmt.Errorf("the same mapping is in %v, too", other.Source))
+		return
+	}
+	for _, warning := range warnings {
+		l.Warnings = append(l.Warnings, fmt.Sprintf("%v: %v: %s", at, title, warning))
+	}
+	l.mappings[m.Name] = Mapping{FieldPermissionMapping: m, Source: at}
+}
+
+// SortedMappings returns the valid mappings by name.
+func (l *Loader) SortedMappings() []Mapping {
+	return slices.SortedFunc(maps.Values(l.mappings), func(a, b Mapping) int { return strings.Compare(a.Name, b.Name) })
 }

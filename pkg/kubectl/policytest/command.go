@@ -13,21 +13,18 @@ import (
 	"github.com/spf13/cobra"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	utilexec "k8s.io/utils/exec"
 
+	"github.com/proviso-authz/proviso/pkg/kubectl/command"
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 	"github.com/proviso-authz/proviso/pkg/kubectl/terminal"
 )
 
-// codeFailed is the exit code if a test fails, or the coverage is below the threshold.
-const codeFailed = 1
-
 // options are the options of the command.
 type options struct {
-	genericiooptions.IOStreams
+	command.Options
 
-	output    string
+	output    command.Format
 	verbose   bool
 	threshold float64
 }
@@ -41,7 +38,7 @@ const (
 
 // NewCommand returns the command.
 func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &options{IOStreams: streams, output: outputText}
+	o := &options{Options: command.Options{IOStreams: streams}, output: command.Format{Value: outputText}}
 	cmd := &cobra.Command{
 		Use:   "test DIR",
 		Short: "Test policies without a cluster",
@@ -76,10 +73,9 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
 	fs := cmd.Flags()
-	fs.StringVarP(&o.output, "output", "o", o.output, "Format of the results: 'text', 'json' or 'junit'.")
+	o.output.AddFlag(cmd, "output", "o", "Format of the results: 'text', 'json' or 'junit'.", outputText, outputJSON, outputJUnit)
 	fs.BoolVarP(&o.verbose, "verbose", "v", o.verbose, "Show tests that pass, too.")
 	fs.Float64Var(&o.threshold, "coverage-threshold", o.threshold, "Fail if the coverage of a suite is below this percentage.")
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{outputText, outputJSON, outputJUnit}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
@@ -90,17 +86,13 @@ var (
 
 func (o *options) run(ctx context.Context, args []string) error {
 	screen := terminal.From(ctx)
-	printers := map[string]func([]*suiteResult) error{
-		outputText:  func(r []*suiteResult) error { return printText(screen, o.Out, r, o.verbose) },
-		outputJSON:  func(r []*suiteResult) error { return printJSON(o.Out, r) },
-		outputJUnit: func(r []*suiteResult) error { return printJUnit(o.Out, r) },
-	}
-	switch {
-	case len(args) != 1:
+	if len(args) != 1 {
 		return errArguments
-	case printers[o.output] == nil:
-		return fmt.Errorf("--output must be text, json or junit, not %q", o.output)
-	case !(o.threshold >= 0 && o.threshold <= 100): // also if it is not a number
+	}
+	if err := o.output.Validate(); err != nil {
+		return err
+	}
+	if !(o.threshold >= 0 && o.threshold <= 100) { // also if it is not a number
 		return errThreshold
 	}
 	c, err := simulation.NewCompilers()
@@ -116,7 +108,7 @@ func (o *options) run(ctx context.Context, args []string) error {
 	for i, s := range suites {
 		screen.Progress("%d of %d suites are run", i, len(suites))
 		for _, warning := range s.warnings {
-			_, _ = fmt.Fprintln(o.ErrOut, "Warning: "+printable.Lines(warning))
+			o.Warn(warning)
 		}
 		r, err := run(ctx, c, s)
 		if err != nil {
@@ -124,16 +116,24 @@ func (o *options) run(ctx context.Context, args []string) error {
 		}
 		results, failed = append(results, r), failed || r.failed() > 0
 	}
-	if err := printers[o.output](results); err != nil {
+	switch o.output.Value {
+	case outputJSON:
+		err = printable.WriteJSON(o.Out, map[string][]*suiteResult{"suites": results}, "  ")
+	case outputJUnit:
+		err = printJUnit(o.Out, results)
+	default:
+		err = printText(screen, o.Out, results, o.verbose)
+	}
+	if err != nil {
 		return err
 	}
 	for _, r := range results {
 		if r.Percent < o.threshold {
-			return utilexec.CodeExitError{Code: codeFailed, Err: fmt.Errorf("%s: the coverage is %.1f%%, below the threshold of %.1f%%", r.Path, r.Percent, o.threshold)}
+			return command.Found(fmt.Errorf("%s: the coverage is %.1f%%, below the threshold of %.1f%%", r.Path, r.Percent, o.threshold))
 		}
 	}
 	if failed {
-		return utilexec.CodeExitError{Code: codeFailed}
+		return command.Found(nil)
 	}
 	return nil
 }

@@ -17,55 +17,47 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/kubectl/admissionpolicy"
+	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
 	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 )
 
-// clauseCoverage says which values a clause of a condition has had in the tests.
-type clauseCoverage struct {
-	Clause   string `json:"clause"`
-	HasTrue  bool   `json:"true"`
-	HasFalse bool   `json:"false"`
-
-	// source has a policy that allows what the policy matches, if the clause is true.
-	source *engine.Source
-}
-
 // policyCoverage says what the tests have reached of a policy.
 type policyCoverage struct {
-	Policy string `json:"policy"`
-	// Matched says that a request of a test was one of those that the policy is about.
-	Matched bool              `json:"matched"`
-	Clauses []*clauseCoverage `json:"clauses,omitempty"`
+	admissionpolicy.Trace
 
-	source *engine.Source
+	// source has a policy that allows what the policy matches, and sources have one for each clause, that allows it if the clause is true.
+	source  *engine.Source
+	sources []*engine.Source
 }
 
 // newCoverage returns the coverage of a policy before the first test. The engine itself says whether a policy matches, and whether a clause is true:
 // it decides for a copy of the policy with the effect Allow, and with the clause as its condition.
 func newCoverage(c *simulation.Compilers, p *policyfile.Policy) (*policyCoverage, error) {
-	copyWith := func(condition string) (*engine.Source, error) {
-		spec := p.Spec.DeepCopy()
-		spec.Effect, spec.Enforcement, spec.Condition = policyv1alpha1.PolicyEffectAllow, policyv1alpha1.PolicyEnforcementEnforce, condition
-		return c.SourceOf(map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec{p.Key: spec})
-	}
-	coverage := &policyCoverage{Policy: p.Key.String()}
-	var err error
-	if coverage.source, err = copyWith(""); err != nil {
-		return nil, err
-	}
-	for _, text := range clausesOf(p.Spec.Condition) {
-		clause := &clauseCoverage{Clause: text}
-		if clause.source, err = copyWith(text); err != nil {
-			// The text stands for the clause as it is parsed. If it does not compile alone, the condition counts as a whole.
-			clause = &clauseCoverage{Clause: p.Spec.Condition}
-			if clause.source, err = copyWith(p.Spec.Condition); err != nil {
+	copiesWith := func(conditions ...string) (sources []*engine.Source, err error) {
+		for _, condition := range conditions {
+			spec := p.Spec.DeepCopy()
+			spec.Effect, spec.Enforcement, spec.Condition = policyv1alpha1.PolicyEffectAllow, policyv1alpha1.PolicyEnforcementEnforce, condition
+			source, err := c.SourceOf(map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec{p.Key: spec})
+			if err != nil {
 				return nil, err
 			}
-			coverage.Clauses = []*clauseCoverage{clause}
-			return coverage, nil
+			sources = append(sources, source)
 		}
-		coverage.Clauses = append(coverage.Clauses, clause)
+		return sources, nil
+	}
+	clauses := clausesOf(p.Spec.Condition)
+	sources, err := copiesWith(append([]string{""}, clauses...)...)
+	if err != nil {
+		// The text stands for a clause as it is parsed. If it does not compile alone, the condition counts as a whole.
+		clauses = []string{p.Spec.Condition}
+		if sources, err = copiesWith("", p.Spec.Condition); err != nil {
+			return nil, err
+		}
+	}
+	coverage := &policyCoverage{Trace: admissionpolicy.Trace{Policy: p.Key.String()}, source: sources[0], sources: sources[1:]}
+	for _, text := range clauses {
+		coverage.Clauses = append(coverage.Clauses, admissionpolicy.Clause{Text: text})
 	}
 	return coverage, nil
 }
@@ -84,48 +76,23 @@ func (p *policyCoverage) add(ctx context.Context, c *simulation.Compilers, all *
 		if err != nil {
 			return nil, err
 		}
-		return c.DecideBy(ctx, chain, checks, alone)
+		return c.DecideBy(ctx, chain, alone)
 	}
 	d, err := decide(p.source)
-	if err != nil || d.Decision != simulation.Yes || len(d.Entries) == 0 {
+	if err != nil || d.Decision != answer.Yes || len(d.Entries) == 0 {
 		return err
 	}
-	p.Matched = true
-	for _, clause := range p.Clauses {
-		d, err := decide(clause.source)
+	p.IsMatched = true
+	for i, source := range p.sources {
+		d, err := decide(source)
 		if err != nil {
 			return err
 		}
-		clause.HasTrue = clause.HasTrue || d.Last() == simulation.Yes
-		clause.HasFalse = clause.HasFalse || d.Last() == simulation.No && !d.Failed()
+		clause := &p.Clauses[i]
+		clause.IsTrue = clause.IsTrue || d.Last() == answer.Yes
+		clause.IsFalse = clause.IsFalse || d.Last() == answer.No && !d.Failed()
 	}
 	return nil
-}
-
-// newAdmissionCoverage returns the coverage of ValidatingAdmissionPolicies before the first test.
-func newAdmissionCoverage(set *admissionpolicy.Set) (all []*policyCoverage) {
-	for _, trace := range set.Traces() {
-		coverage := &policyCoverage{Policy: trace.Policy}
-		for _, clause := range trace.Clauses {
-			coverage.Clauses = append(coverage.Clauses, &clauseCoverage{Clause: clause.Text})
-		}
-		all = append(all, coverage)
-	}
-	return all
-}
-
-// addTraces adds a decision of the ValidatingAdmissionPolicies to their coverage. It may be nil.
-func addTraces(all []*policyCoverage, d *admissionpolicy.Result) {
-	if d == nil {
-		return
-	}
-	for i, trace := range d.Traces {
-		all[i].Matched = all[i].Matched || trace.IsMatched
-		for j, clause := range trace.Clauses {
-			covered := all[i].Clauses[j]
-			covered.HasTrue, covered.HasFalse = covered.HasTrue || clause.IsTrue, covered.HasFalse || clause.IsFalse
-		}
-	}
 }
 
 // clausesOf returns the operands of the outermost && and || of a condition, each once. A condition without them is one clause.
@@ -173,10 +140,10 @@ func percent(policies []*policyCoverage) float64 {
 		}
 	}
 	for _, p := range policies {
-		add(p.Matched)
+		add(p.IsMatched)
 		for _, clause := range p.Clauses {
-			add(clause.HasTrue)
-			add(clause.HasFalse)
+			add(clause.IsTrue)
+			add(clause.IsFalse)
 		}
 	}
 	if all == 0 {

@@ -7,7 +7,6 @@ package policytest
 
 import (
 	"cmp"
-	"encoding/json"
 	"encoding/xml"
 	"fmt"
 	"io"
@@ -53,32 +52,20 @@ func printText(screen *terminal.Terminal, out io.Writer, results []*suiteResult,
 func uncovered(policies []*policyCoverage) string {
 	var text strings.Builder
 	for _, p := range policies {
-		if !p.Matched {
+		if !p.IsMatched {
 			fmt.Fprintf(&text, "    not covered: %s: no request matches it\n", printable.Text(p.Policy))
 			continue
 		}
 		for _, clause := range p.Clauses {
 			switch {
-			case !clause.HasTrue:
-				fmt.Fprintf(&text, "    not covered: %s: never true: %s\n", printable.Text(p.Policy), printable.Text(clause.Clause))
-			case !clause.HasFalse:
-				fmt.Fprintf(&text, "    not covered: %s: never false: %s\n", printable.Text(p.Policy), printable.Text(clause.Clause))
+			case !clause.IsTrue:
+				fmt.Fprintf(&text, "    not covered: %s: never true: %s\n", printable.Text(p.Policy), printable.Text(clause.Text))
+			case !clause.IsFalse:
+				fmt.Fprintf(&text, "    not covered: %s: never false: %s\n", printable.Text(p.Policy), printable.Text(clause.Text))
 			}
 		}
 	}
 	return text.String()
-}
-
-// printJSON prints results for programs.
-func printJSON(out io.Writer, results []*suiteResult) error {
-	text, err := json.MarshalIndent(struct {
-		Suites []*suiteResult `json:"suites"`
-	}{results}, "", "  ")
-	if err != nil {
-		return err
-	}
-	_, err = io.WriteString(out, printable.JSON(string(text))+"\n")
-	return err
 }
 
 // The elements of a report of JUnit.

@@ -14,9 +14,8 @@ import (
 	"strings"
 	"time"
 
-	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
-	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/kubectl/admissionpolicy"
+	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 )
 
@@ -52,22 +51,20 @@ func (r *suiteResult) failed() (count int) {
 func run(ctx context.Context, c *simulation.Compilers, s *suite) (*suiteResult, error) {
 	began := time.Now()
 	result := &suiteResult{Suite: s.Metadata.Name, Path: s.path}
-	specs := map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec{}
 	for i := range s.policies {
-		p := &s.policies[i]
-		specs[p.Key] = p.Spec
-		coverage, err := newCoverage(c, p)
+		coverage, err := newCoverage(c, &s.policies[i])
 		if err != nil {
 			return nil, err
 		}
 		result.Coverage = append(result.Coverage, coverage)
 	}
-	source, err := c.SourceOf(specs)
+	source, err := c.SourceOf(policyfile.SpecsOf(s.policies))
 	if err != nil {
 		return nil, err
 	}
-	admissionCoverage := newAdmissionCoverage(s.admission)
-	result.Coverage = append(result.Coverage, admissionCoverage...)
+	for _, trace := range s.admission.Traces() {
+		result.Coverage = append(result.Coverage, &policyCoverage{Trace: trace})
+	}
 	for i := range s.Tests {
 		t := &s.Tests[i]
 		start := time.Now()
@@ -75,7 +72,11 @@ func run(ctx context.Context, c *simulation.Compilers, s *suite) (*suiteResult, 
 		if err != nil {
 			return nil, fmt.Errorf("%s: %s: %w", s.path, t.Name, err)
 		}
-		addTraces(admissionCoverage, d.Admission)
+		if d.Admission != nil {
+			for i := range d.Admission.Traces {
+				result.Coverage[len(s.policies)+i].Add(&d.Admission.Traces[i])
+			}
+		}
 		difference := differenceTo(&t.Expect, d)
 		result.Tests = append(result.Tests, testResult{Name: t.Name, Passed: difference == "", Difference: difference, Seconds: time.Since(start).Seconds()})
 		for _, coverage := range result.Coverage[:len(s.policies)] {
@@ -91,10 +92,10 @@ func run(ctx context.Context, c *simulation.Compilers, s *suite) (*suiteResult, 
 // differenceTo returns what differs from an expectation, in lines, or an empty string.
 func differenceTo(want *expectation, d *admissionpolicy.Decisions) string {
 	var lines []string
-	if verdict(d.Decision) != want.Decision {
+	if d.Decision != want.Decision {
 		lines = append(lines, fmt.Sprintf("at authorization: want %s, got %s", want.Decision, d.Decision))
 	}
-	if verdict(d.Outcome) != want.Outcome {
+	if d.Outcome != want.Outcome {
 		lines = append(lines, fmt.Sprintf("with the object: want %s, got %s", want.Outcome, d.Outcome))
 	}
 	policies := d.Policies()
@@ -124,7 +125,7 @@ func (e *admissionExpectation) admissionDifference(got *admissionpolicy.Result) 
 	if got == nil {
 		got = &admissionpolicy.Result{}
 	}
-	if messages := strings.Join(got.Messages, "; "); !strings.Contains(messages, e.Message) {
+	if messages := got.Messages(); !strings.Contains(messages, e.Message) {
 		lines = append(lines, fmt.Sprintf("message: want %q, got %q", e.Message, messages))
 	}
 	if e.Warnings != nil && !haveParts(got.Warnings, e.Warnings) {

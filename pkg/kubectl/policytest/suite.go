@@ -9,27 +9,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/cli-runtime/pkg/resource"
-	kjson "sigs.k8s.io/json"
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/kubectl/admissionpolicy"
+	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 )
 
-// The kind of suites.
+// Kind is the kind of suites.
 const (
+	Kind            = "PolicyTest"
 	suiteAPIVersion = "test.proviso.dev/v1alpha1"
-	suiteKind       = "PolicyTest"
 )
 
 // suite is a document with tests.
@@ -77,9 +76,9 @@ func (t *test) asked() *simulation.Request {
 // expectation has the expected decisions.
 type expectation struct {
 	// Decision is the decision at authorization: yes, no or yes-if. It is required.
-	Decision verdict `json:"decision"`
+	Decision answer.Verdict `json:"decision"`
 	// Outcome is the decision at admission: yes or no. It is given if and only if there are data.
-	Outcome verdict `json:"outcome"`
+	Outcome answer.Verdict `json:"outcome"`
 	// Policies are the policies in the reason of the last decision that is expected, as NAME or NAMESPACE/NAME: those that deny, if
 	// ValidatingAdmissionPolicies do. Empty means any.
 	Policies []string `json:"policies"`
@@ -102,40 +101,9 @@ func (e *admissionExpectation) isEmpty() bool {
 	return e.Message == "" && e.Warnings == nil && e.Audited == nil && e.AuditAnnotations == nil
 }
 
-// verdict is a decision in a suite.
-type verdict simulation.Verdict
-
-const (
-	yes   = verdict(simulation.Yes)
-	no    = verdict(simulation.No)
-	yesIf = verdict(simulation.YesIf)
-)
-
-// UnmarshalJSON reads a verdict. YAML reads yes and no without quotes as booleans.
-func (v *verdict) UnmarshalJSON(text []byte) error {
-	var value any
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(text, &value); err != nil {
-		return err
-	}
-	switch value := value.(type) {
-	case bool:
-		*v = no
-		if value {
-			*v = yes
-		}
-	case string:
-		*v = verdict(value)
-	default:
-		return errVerdict
-	}
-	return nil
-}
-
-var errVerdict = errors.New("want yes, no or yes-if")
-
 // The errors of suites.
 var (
-	errNoSuites   = fmt.Errorf("has no suite: no document of kind %s of %s", suiteKind, suiteAPIVersion)
+	errNoSuites   = fmt.Errorf("has no suite: no document of kind %s of %s", Kind, suiteAPIVersion)
 	errNoTests    = errors.New("tests: Required value: a suite without tests proves nothing")
 	errNoPolicies = errors.New("policies: Required value: name the files with the policies")
 	errNoName     = errors.New("name: Required value")
@@ -149,27 +117,9 @@ var (
 
 // readSuites reads all suites below a directory, or in a file. Documents of other kinds are read only if a suite names their file.
 func readSuites(ctx context.Context, root string, compiler *partial.Compiler) (suites []*suite, errs []error) {
-	var paths []string
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() && (path == root || slices.Contains(resource.FileExtensions, filepath.Ext(path))) {
-			paths = append(paths, path)
-		}
-		return err
-	})
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, []error{fmt.Errorf("the path %q does not exist", root)}
-	case err != nil:
-		return nil, []error{err}
-	}
-	for _, path := range paths {
-		documents, readErrs := document.Read(nil, []string{path}, false)
-		errs = append(errs, readErrs...)
-		for _, d := range documents {
-			meta := metav1.TypeMeta{}
-			if err := kjson.UnmarshalCaseSensitivePreserveInts(d.JSON, &meta); err != nil || meta.Kind != suiteKind {
-				continue
-			}
+	documents, errs := document.Read(strings.NewReader(""), []string{root}, true)
+	for _, d := range documents {
+		if meta, _ := d.TypeMeta(); meta.Kind == Kind {
 			s, suiteErrs := readSuite(ctx, d, compiler)
 			suites, errs = append(suites, s), append(errs, suiteErrs...)
 		}
@@ -181,18 +131,19 @@ func readSuites(ctx context.Context, root string, compiler *partial.Compiler) (s
 }
 
 func readSuite(ctx context.Context, d document.Document, compiler *partial.Compiler) (*suite, []error) {
-	s := &suite{path: d.Source.Path()}
+	s := &suite{path: d.Source.Path}
 	var errs []error
 	fail := func(err error) {
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%v: %w", d.Source, err))
 		}
 	}
-	if err := unmarshal(d, s); err != nil {
-		return s, []error{err}
+	if err := d.Decode(s); err != nil {
+		fail(err)
+		return s, errs
 	}
 	if s.APIVersion != suiteAPIVersion {
-		fail(fmt.Errorf("apiVersion %q of kind %s: want %s", s.APIVersion, suiteKind, suiteAPIVersion))
+		fail(fmt.Errorf("apiVersion %q of kind %s: want %s", s.APIVersion, Kind, suiteAPIVersion))
 	}
 	if len(s.Tests) == 0 {
 		fail(errNoTests)
@@ -228,23 +179,9 @@ func (s *suite) readFiles(ctx context.Context, compiler *partial.Compiler) (errs
 	policies, objects := read(s.Policies), read(s.Objects)
 	set, others, admissionErrs := admissionpolicy.Load(policies, objects)
 	l := policyfile.NewLoader("", compiler)
-	for _, p := range others {
-		l.Load(ctx, p)
-	}
+	l.Load(ctx, others...)
 	s.policies, s.admission, s.warnings = l.Sorted(), set, slices.Concat(l.Warnings, set.Warnings)
 	return append(append(errs, admissionErrs...), l.Errs...)
-}
-
-// unmarshal reads a document strictly.
-func unmarshal(d document.Document, into any) error {
-	strict, err := kjson.UnmarshalStrict(d.JSON, into)
-	if err == nil {
-		err = errors.Join(strict...)
-	}
-	if err != nil {
-		return fmt.Errorf("%v: %w", d.Source, err)
-	}
-	return nil
 }
 
 // complete reads the files of a test of a suite and validates it.
@@ -282,8 +219,8 @@ func (t *test) complete(s *suite) (errs []error) {
 		}
 	}
 	fail(!t.Expect.isEmpty() && (s.admission.IsEmpty() || t.Data == nil), errAdmission)
-	fail(t.Expect.Decision != yes && t.Expect.Decision != no && t.Expect.Decision != yesIf, errDecision)
-	hasOutcome := t.Expect.Outcome == yes || t.Expect.Outcome == no
+	hasOutcome := t.Expect.Outcome == answer.Yes || t.Expect.Outcome == answer.No
+	fail(t.Expect.Decision != answer.Yes && t.Expect.Decision != answer.No && t.Expect.Decision != answer.YesIf, errDecision)
 	fail(t.Data != nil && !hasOutcome || t.Data == nil && t.Expect.Outcome != "", errOutcome)
 	return errs
 }
@@ -310,18 +247,19 @@ func ReadTest(ctx context.Context, d document.Document, name string, compiler *p
 	return nil, []error{fmt.Errorf("%v: has no test %q", d.Source, name)}
 }
 
-// Kind is the kind of a suite.
-const Kind = suiteKind
-
 // readKind reads a file with one object of a kind of the reviews.
 func readKind(path, kind string, into any) error {
 	documents, errs := document.Read(nil, []string{path}, false)
 	if len(errs) > 0 {
 		return errs[0]
 	}
-	meta := metav1.TypeMeta{}
-	if len(documents) != 1 || kjson.UnmarshalCaseSensitivePreserveInts(documents[0].JSON, &meta) != nil || meta.Kind != kind {
-		return fmt.Errorf("%s: %w: want one %s", path, errKind, kind)
+	if len(documents) == 1 {
+		if meta, _ := documents[0].TypeMeta(); meta.Kind == kind {
+			if err := documents[0].Decode(into); err != nil {
+				return &document.Error{Source: documents[0].Source, Err: err}
+			}
+			return nil
+		}
 	}
-	return unmarshal(documents[0], into)
+	return fmt.Errorf("%s: %w: want one %s", path, errKind, kind)
 }

@@ -10,8 +10,10 @@ package printable
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strings"
 	"unicode"
 	"unicode/utf16"
@@ -77,14 +79,40 @@ func JSON(text string) string {
 	return escaped.String()
 }
 
-// Indented writes a value in JSON as kubectl does, with the characters that Text would escape as escape sequences.
-func Indented(value any) ([]byte, error) {
+// Indented returns a value in JSON, with the characters that Text would escape as escape sequences.
+func Indented(value any, indent string) ([]byte, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
-	encoder.SetIndent("", "    ")
+	encoder.SetIndent("", indent)
 	if err := encoder.Encode(value); err != nil {
 		return nil, fmt.Errorf("JSON: %w", err)
 	}
 	return []byte(JSON(text.String())), nil
+}
+
+// WriteJSON writes a value for programs.
+func WriteJSON(out io.Writer, value any, indent string) error {
+	text, err := Indented(value, indent)
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(text)
+	return err
+}
+
+// WriteRow writes a row of a table, with a text in place of empty cells. Flush of w returns its errors.
+func WriteRow(w io.Writer, empty string, cells ...string) {
+	for i := range cells {
+		cells[i] = cmp.Or(Text(cells[i]), empty)
+	}
+	_, _ = fmt.Fprintln(w, strings.Join(cells, "\t"))
+}
+
+// Shortened cuts a text to a number of bytes, and marks that it is cut.
+func Shortened(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }

@@ -10,18 +10,29 @@ SPDX-License-Identifier: Apache-2.0
 package question
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/url"
 	"slices"
 	"strings"
 
+	"github.com/spf13/pflag"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/client-go/discovery"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/kubectl/command"
 )
 
 // The verbs and resources that kubectl auth can-i knows. Others cause a warning.
@@ -39,6 +50,51 @@ type Question struct {
 	Resource                                           schema.GroupVersionResource
 	// AllNamespaces says that the namespace is empty because the question is about all of them.
 	AllNamespaces bool
+	// IsClusterScoped says that requests for the resource have no namespace, as far as the server tells. Those for a Namespace have its name.
+	IsClusterScoped bool
+}
+
+// AddFlags adds the flags of a question.
+func (q *Question) AddFlags(fs *pflag.FlagSet, usageAllNamespaces string) {
+	fs.BoolVarP(&q.AllNamespaces, "all-namespaces", "A", q.AllNamespaces, usageAllNamespaces)
+	fs.StringVar(&q.Subresource, "subresource", q.Subresource, "SubResource such as pod/log or deployment/scale")
+}
+
+// ErrURLSubresource is the error of a URL with a subresource.
+var ErrURLSubresource = errors.New("--subresource can not be used with NonResourceURL")
+
+// Read reads TYPE, TYPE/NAME or a URL with the resources of the cluster, and prints the warnings of kubectl auth can-i. An empty argument is a resource that
+// a file names: readFile reads it, and is nil if there is no file.
+func (q *Question) Read(o *command.Options, argument string, readFile func(meta.RESTMapper) error) (err error) {
+	if IsURL(argument) {
+		q.ReadURL(argument, o.Warn)
+		return nil
+	}
+	if !q.AllNamespaces {
+		if q.Namespace, _, err = o.Flags.ToRawKubeConfigLoader().Namespace(); err != nil {
+			return err
+		}
+	}
+	mapper, err := o.Flags.ToRESTMapper()
+	if err != nil {
+		return err
+	}
+	if argument != "" {
+		if err := q.ReadResource(mapper, argument, o.Warn); err != nil {
+			return err
+		}
+	}
+	if readFile != nil {
+		if err := readFile(mapper); err != nil {
+			return err
+		}
+	}
+	server, err := o.Flags.ToDiscoveryClient()
+	if err != nil {
+		return err
+	}
+	q.checkResource(server, o.Warn)
+	return nil
 }
 
 // IsURL reports whether an argument is a URL, and not a resource.
@@ -95,15 +151,25 @@ func isUnreachable(err error) bool {
 	return isURL
 }
 
-// WarnAboutResource warns of an unknown verb, of a namespace for a resource that has none, and of a subresource that is written as a name.
-func (q *Question) WarnAboutResource(server discovery.ServerResourcesInterface, warn func(string)) {
-	if q.Subresource == "" && q.Name != "" && q.has(server, q.Resource.Resource+"/"+q.Name) {
+// checkResource warns of an unknown verb, of a namespace for a resource that has none, and of a subresource that is written as a name.
+func (q *Question) checkResource(server discovery.ServerResourcesInterface, warn func(string)) {
+	known := &metav1.APIResourceList{}
+	if found, err := server.ServerResourcesForGroupVersion(q.Resource.GroupVersion().String()); err == nil && q.Resource.Resource != "*" {
+		known = found
+	}
+	find := func(name string) int {
+		return slices.IndexFunc(known.APIResources, func(r metav1.APIResource) bool { return r.Name == name })
+	}
+	if q.Subresource == "" && q.Name != "" && find(q.Resource.Resource+"/"+q.Name) >= 0 {
 		warn(fmt.Sprintf("the question is about an object with the name '%[1]s': did you mean --subresource=%[1]s", q.Name))
 	}
+	i := find(q.Resource.Resource)
+	hasNoNamespace := i >= 0 && !known.APIResources[i].Namespaced
+	q.IsClusterScoped = hasNoNamespace && q.Resource.GroupResource() != (schema.GroupResource{Resource: "namespaces"})
 	if q.AllNamespaces {
 		return
 	}
-	if namespaced, known := q.isNamespaced(server); known && !namespaced {
+	if hasNoNamespace {
 		text := fmt.Sprintf("resource '%s' is not namespace scoped", q.Resource.Resource)
 		if q.Resource.Group != "" {
 			text += fmt.Sprintf(" in group '%s'", q.Resource.Group)
@@ -115,33 +181,20 @@ func (q *Question) WarnAboutResource(server discovery.ServerResourcesInterface, 
 	}
 }
 
-// IsClusterScoped reports whether requests for the resource have no namespace, if the server tells. Those for a Namespace have its name.
-func (q *Question) IsClusterScoped(server discovery.ServerResourcesInterface) bool {
-	namespaced, known := q.isNamespaced(server)
-	return known && !namespaced && q.Resource.GroupResource() != (schema.GroupResource{Resource: "namespaces"})
-}
-
-// isNamespaced reports whether the resource is in namespaces. known is false if the server does not tell.
-func (q *Question) isNamespaced(server discovery.ServerResourcesInterface) (namespaced, known bool) {
-	if q.Resource.Resource == "*" {
-		return true, true
+// Namespace reads a namespace. It is nil if the name is empty, if the user may not read it, or if it does not exist: then conditions that read it fail.
+func Namespace(ctx context.Context, client corev1client.NamespacesGetter, name string) (map[string]any, error) {
+	if name == "" {
+		return nil, nil //nolint:nilnil // absence is a result, and not an error
 	}
-	resources, err := server.ServerResourcesForGroupVersion(q.Resource.GroupVersion().String())
+	namespace, err := client.Namespaces().Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
+		return nil, nil //nolint:nilnil // absence is a result, and not an error
+	}
 	if err != nil {
-		return true, false
+		return nil, err
 	}
-	for i := range resources.APIResources {
-		if resources.APIResources[i].Name == q.Resource.Resource {
-			return resources.APIResources[i].Namespaced, true
-		}
-	}
-	return false, false
-}
-
-// has reports whether the server has a resource, or a subresource, in the group and version of the question.
-func (q *Question) has(server discovery.ServerResourcesInterface, name string) bool {
-	resources, err := server.ServerResourcesForGroupVersion(q.Resource.GroupVersion().String())
-	return err == nil && slices.ContainsFunc(resources.APIResources, func(r metav1.APIResource) bool { return r.Name == name })
+	namespace.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}
+	return runtime.DefaultUnstructuredConverter.ToUnstructured(namespace)
 }
 
 // Request is the request of a question, as reports show it.
@@ -156,16 +209,29 @@ type Request struct {
 	Path        string `json:"path,omitempty"`
 }
 
-// Request returns the request of the question.
-func (q *Question) Request() Request {
-	resource, path := q.Attributes(q.Resource.Version)
-	if path != nil {
-		return Request{Verb: path.Verb, Path: path.Path}
-	}
+// RequestOf returns a request as reports show it.
+func RequestOf(r authorizer.AttributesRecord) Request {
 	return Request{
-		Verb: resource.Verb, Group: resource.Group, Version: resource.Version, Resource: resource.Resource, Subresource: resource.Subresource,
-		Namespace: resource.Namespace, Name: resource.Name,
+		Verb: r.Verb, Group: r.APIGroup, Version: r.APIVersion, Resource: r.Resource, Subresource: r.Subresource, Namespace: r.Namespace, Name: r.Name, Path: r.Path,
 	}
+}
+
+// Record returns the request of the question, without a user.
+func (q *Question) Record() authorizer.AttributesRecord {
+	resource, path := q.Attributes(q.Resource.Version)
+	return authorization.AttributesOf(nil, resource, path)
+}
+
+// SpecOf returns the part of a SubjectAccessReview that describes a user.
+func SpecOf(who *authenticationv1.UserInfo) *authorizationv1alpha1.SubjectAccessReviewSpec {
+	spec := &authorizationv1alpha1.SubjectAccessReviewSpec{User: who.Username, UID: who.UID, Groups: who.Groups}
+	for key, values := range who.Extra {
+		if spec.Extra == nil {
+			spec.Extra = map[string]authorizationv1.ExtraValue{}
+		}
+		spec.Extra[key] = authorizationv1.ExtraValue(values)
+	}
+	return spec
 }
 
 // verbsOfOne are the verbs whose requests have the name of an object.

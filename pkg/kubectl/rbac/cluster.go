@@ -18,36 +18,30 @@ import (
 
 // Read reads the objects of a cluster: those of one namespace, or of all if it is empty, and those without a namespace. It returns the objects that
 // could be read, and an error for each kind that could not.
-func Read(ctx context.Context, client rbacclient.RbacV1Interface, namespace string) (*Objects, []error) {
-	o := &Objects{}
-	var errs []error
-	errs = appendError(errs, KindClusterRoleBinding, EachItem(ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+func Read(ctx context.Context, client rbacclient.RbacV1Interface, namespace string) (o *Objects, errs []error) {
+	o = &Objects{}
+	note := func(kind string, err error) {
+		if err == nil {
+			return
+		}
+		errs = append(errs, fmt.Errorf("%ss cannot be listed: %w", kind, err))
+		if kind == KindRole || kind == KindClusterRole {
+			o.Unread = append(o.Unread, kind)
+		}
+	}
+	note(KindClusterRoleBinding, EachItem(ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		return client.ClusterRoleBindings().List(ctx, options)
 	}, func(b *rbacv1.ClusterRoleBinding) { o.ClusterRoleBindings = append(o.ClusterRoleBindings, *b) }))
-	errs = appendError(errs, KindRoleBinding, EachItem(ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	note(KindRoleBinding, EachItem(ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		return client.RoleBindings(namespace).List(ctx, options)
 	}, func(b *rbacv1.RoleBinding) { o.RoleBindings = append(o.RoleBindings, *b) }))
-	before := len(errs)
-	errs = appendError(errs, KindClusterRole, EachItem(ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	note(KindClusterRole, EachItem(ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		return client.ClusterRoles().List(ctx, options)
 	}, func(r *rbacv1.ClusterRole) { o.ClusterRoles = append(o.ClusterRoles, *r) }))
-	if len(errs) > before {
-		o.Unread, before = append(o.Unread, KindClusterRole), len(errs)
-	}
-	errs = appendError(errs, KindRole, EachItem(ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	note(KindRole, EachItem(ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		return client.Roles(namespace).List(ctx, options)
 	}, func(r *rbacv1.Role) { o.Roles = append(o.Roles, *r) }))
-	if len(errs) > before {
-		o.Unread = append(o.Unread, KindRole)
-	}
 	return o, errs
-}
-
-func appendError(errs []error, kind string, err error) []error {
-	if err == nil {
-		return errs
-	}
-	return append(errs, fmt.Errorf("%ss cannot be listed: %w", kind, err))
 }
 
 // EachItem calls a function for each object of a list, which it reads in pages.

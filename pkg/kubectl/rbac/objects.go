@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	kjson "sigs.k8s.io/json"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 )
@@ -56,7 +56,6 @@ var decoder = func() runtime.Decoder {
 
 // The errors of documents.
 var (
-	errNoObject    = errors.New("is not an object with apiVersion and kind")
 	errNoName      = errors.New("metadata.name: Required value")
 	errNoNamespace = errors.New("metadata.namespace: Required value: set it, or the flag --namespace")
 )
@@ -65,98 +64,54 @@ var (
 // that name no namespace get the given one, which may be empty. Aggregated ClusterRoles without rules get the rules that the controller would give them.
 func Load(documents []document.Document, namespace string) (objects *Objects, others []document.Document, errs []error) {
 	l := &loader{objects: &Objects{Unread: []string{KindRole, KindClusterRole}}, namespace: namespace, sources: map[string]document.Source{}}
-	for _, d := range documents {
-		l.load(d)
-	}
+	l.Each(documents, l.load)
 	l.objects.aggregate()
-	return l.objects, l.others, l.errs
+	return l.objects, l.others, l.Errs
 }
 
 type loader struct {
+	document.Errors
 	objects   *Objects
 	others    []document.Document
-	errs      []error
 	namespace string
 	sources   map[string]document.Source
 }
 
-func (l *loader) fail(at document.Source, err error) {
-	l.errs = append(l.errs, fmt.Errorf("%v: %w", at, err))
-}
-
-func (l *loader) load(d document.Document) {
-	meta := metav1.TypeMeta{}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(d.JSON, &meta); err != nil || meta.Kind == "" {
-		l.fail(d.Source, errNoObject)
-		return
-	}
-	if items, isList, err := document.Items(d); isList {
-		if err != nil {
-			l.fail(d.Source, err)
-		}
-		for _, item := range items {
-			l.load(item)
-		}
-		return
-	}
+func (l *loader) load(d document.Document, meta metav1.TypeMeta) {
 	if meta.GroupVersionKind().Group != rbacv1.GroupName {
 		l.others = append(l.others, d)
 		return
 	}
 	object, err := runtime.Decode(decoder, d.JSON)
 	if err != nil {
-		l.fail(d.Source, err)
+		l.Fail(d.Source, "", err)
 		return
 	}
+	l.EachItem(d.Source, object, l.add)
+}
+
+func (l *loader) add(at document.Source, object runtime.Object) {
+	o := l.objects
 	switch object := object.(type) {
-	case *rbacv1.RoleList:
-		addAll(d.Source, object.Items, l.role)
-	case *rbacv1.ClusterRoleList:
-		addAll(d.Source, object.Items, l.clusterRole)
-	case *rbacv1.RoleBindingList:
-		addAll(d.Source, object.Items, l.roleBinding)
-	case *rbacv1.ClusterRoleBindingList:
-		addAll(d.Source, object.Items, l.clusterRoleBinding)
 	case *rbacv1.Role:
-		l.role(d.Source, object)
+		if l.accept(at, KindRole, &object.ObjectMeta, true) {
+			o.Roles = append(o.Roles, *object)
+		}
 	case *rbacv1.ClusterRole:
-		l.clusterRole(d.Source, object)
+		if l.accept(at, KindClusterRole, &object.ObjectMeta, false) {
+			o.ClusterRoles = append(o.ClusterRoles, *object)
+		}
 	case *rbacv1.RoleBinding:
-		l.roleBinding(d.Source, object)
+		if l.accept(at, KindRoleBinding, &object.ObjectMeta, true) {
+			o.RoleBindings = append(o.RoleBindings, *object)
+		}
 	case *rbacv1.ClusterRoleBinding:
-		l.clusterRoleBinding(d.Source, object)
+		if l.accept(at, KindClusterRoleBinding, &object.ObjectMeta, false) {
+			o.ClusterRoleBindings = append(o.ClusterRoleBindings, *object)
+		}
 	default:
-		l.fail(d.Source, fmt.Errorf("kind %q of apiVersion %q is not read", meta.Kind, meta.APIVersion))
-	}
-}
-
-func addAll[T any](at document.Source, items []T, add func(document.Source, *T)) {
-	for i := range items {
-		add(at.At(i), &items[i])
-	}
-}
-
-func (l *loader) role(at document.Source, r *rbacv1.Role) {
-	if l.accept(at, KindRole, &r.ObjectMeta, true) {
-		l.objects.Roles = append(l.objects.Roles, *r)
-	}
-}
-
-func (l *loader) clusterRole(at document.Source, r *rbacv1.ClusterRole) {
-	if l.accept(at, KindClusterRole, &r.ObjectMeta, false) {
-		l.objects.ClusterRoles = append(l.objects.ClusterRoles, *r)
-	}
-}
-
-func (l *loader) roleBinding(at document.Source, b *rbacv1.RoleBinding) {
-	if l.accept(at, KindRoleBinding, &b.ObjectMeta, true) {
-		l.objects.RoleBindings = append(l.objects.RoleBindings, *b)
-	}
-}
-
-func (l *loader) clusterRoleBinding(at document.Source, b *rbacv1.ClusterRoleBinding) {
-	if l.accept(at, KindClusterRoleBinding, &b.ObjectMeta, false) {
-		l.objects.ClusterRoleBindings = append(l.objects.ClusterRoleBindings, *b)
+		kind := object.GetObjectKind().GroupVersionKind()
+		l.Fail(at, "", fmt.Errorf("kind %q of apiVersion %q is not read", kind.Kind, kind.GroupVersion()))
 	}
 }
 
@@ -169,7 +124,7 @@ func (l *loader) accept(at document.Source, kind string, meta *metav1.ObjectMeta
 		meta.Namespace = l.namespace
 	}
 	var err error
-	id := fmt.Sprintf("%s %q", kind, pathOf(meta.Namespace, meta.Name))
+	id := fmt.Sprintf("%s %q", kind, cache.NewObjectName(meta.Namespace, meta.Name))
 	other, twice := l.sources[id]
 	switch {
 	case meta.Name == "":
@@ -182,15 +137,8 @@ func (l *loader) accept(at document.Source, kind string, meta *metav1.ObjectMeta
 		l.sources[id] = at
 		return true
 	}
-	l.fail(at, fmt.Errorf("%s: %w", id, err))
+	l.Fail(at, id, err)
 	return false
-}
-
-func pathOf(namespace, name string) string {
-	if namespace == "" {
-		return name
-	}
-	return namespace + "/" + name
 }
 
 // aggregate sets the rules of aggregated ClusterRoles that have none, as the controller does: the rules of all selected ClusterRoles in the

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/client-go/tools/cache"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
@@ -33,7 +34,7 @@ type Permission struct {
 
 // String returns the kind and the name of the binding, for messages.
 func (p *Permission) String() string {
-	return fmt.Sprintf("%s %q", p.Kind, pathOf(p.Namespace, p.Name))
+	return fmt.Sprintf("%s %q", p.Kind, cache.NewObjectName(p.Namespace, p.Name))
 }
 
 // Key returns the key of a policy in the same scope, for the rules of the engine.

@@ -19,11 +19,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/printers"
 	admissionregistrationclient "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
-	"k8s.io/client-go/tools/pager"
 	"sigs.k8s.io/yaml"
 
 	"github.com/proviso-authz/proviso/pkg/barrier"
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
+	"github.com/proviso-authz/proviso/pkg/kubectl/rbac"
 )
 
 // status is the result of comparing a barrier with the cluster.
@@ -65,24 +65,15 @@ func fetch(ctx context.Context, client admissionregistrationclient.Admissionregi
 		policies: map[string]*admissionregistrationv1.ValidatingAdmissionPolicy{},
 		bindings: map[string]*admissionregistrationv1.ValidatingAdmissionPolicyBinding{},
 	}
-	err := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	err := rbac.EachItem(ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		return client.ValidatingAdmissionPolicies().List(ctx, options)
-	}).EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
-		policy := object.(*admissionregistrationv1.ValidatingAdmissionPolicy)
-		l.policies[policy.Name] = policy
-		return nil
-	})
+	}, func(p *admissionregistrationv1.ValidatingAdmissionPolicy) { l.policies[p.Name] = p })
 	if err != nil {
 		return nil, err
 	}
-	err = pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	return l, rbac.EachItem(ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		return client.ValidatingAdmissionPolicyBindings().List(ctx, options)
-	}).EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
-		binding := object.(*admissionregistrationv1.ValidatingAdmissionPolicyBinding)
-		l.bindings[binding.Name] = binding
-		return nil
-	})
-	return l, err
+	}, func(b *admissionregistrationv1.ValidatingAdmissionPolicyBinding) { l.bindings[b.Name] = b })
 }
 
 // compare compares barriers with what a cluster has, in the order of their names.
@@ -248,13 +239,9 @@ func ownerOf(meta *metav1.ObjectMeta) string {
 func shownComparisons(comparisons []comparison) (string, error) {
 	var text bytes.Buffer
 	w := printers.GetNewTabWriter(&text)
-	writeRow(w, "BARRIER", "POLICY", "STATUS", "REMARK")
+	printable.WriteRow(w, "", "BARRIER", "POLICY", "STATUS", "REMARK")
 	for _, c := range comparisons {
-		policy := c.policy
-		if policy == "" {
-			policy = none
-		}
-		writeRow(w, c.name, policy, string(c.status), strings.Join(c.remarks, "; "))
+		printable.WriteRow(w, "", c.name, cmp.Or(c.policy, none), string(c.status), strings.Join(c.remarks, "; "))
 	}
 	if err := w.Flush(); err != nil {
 		return "", err

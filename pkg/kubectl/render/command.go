@@ -18,24 +18,17 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	admissionregistrationclient "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
-	utilexec "k8s.io/utils/exec"
 
 	policyapi "github.com/proviso-authz/proviso/apis/policy"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/barrier"
-	"github.com/proviso-authz/proviso/pkg/cel"
-	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
+	"github.com/proviso-authz/proviso/pkg/kubectl/command"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
-)
-
-// The exit codes, beside 0. codeDifferent is with --check, as of kubectl diff.
-const (
-	codeUntranslated = 1
-	codeDifferent    = 1
+	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 )
 
 // defaultNamespace is the namespace of Proviso in its manifests.
@@ -43,28 +36,24 @@ const defaultNamespace = "proviso-system"
 
 // options are the options of the command.
 type options struct {
-	genericiooptions.IOStreams
+	command.Options
 
-	flags     *genericclioptions.ConfigFlags
-	filenames genericclioptions.FileNameFlags
-
-	output, report, reportFormat string
-	strict, check                bool
+	files                command.Files
+	output, reportFormat command.Format
+	report               string
+	strict, check        bool
 
 	exemptUsers, exemptGroups []string
 	provisoNamespace          string
-
-	// The flags that were set.
-	hasOutput, hasExemptUsers, hasExemptGroups, hasProvisoNamespace bool
+	// isSet reports whether a flag was set.
+	isSet func(flag string) bool
 }
 
 // NewCommand returns the command. The flags are those for clients, which the caller has added to the command or to one above it.
 func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
-	filenames, recursive := []string{}, false
 	o := &options{
-		IOStreams: streams, flags: flags,
-		filenames: genericclioptions.FileNameFlags{Usage: "Files or directories with policies. - is standard input.", Filenames: &filenames, Recursive: &recursive},
-		output:    formatYAML, reportFormat: reportTable, provisoNamespace: defaultNamespace,
+		Options: command.Options{IOStreams: streams, Flags: flags}, provisoNamespace: defaultNamespace,
+		output: command.Format{Value: document.YAML}, reportFormat: command.Format{Value: reportTable},
 	}
 	cmd := &cobra.Command{
 		Use:   "render -f FILENAME",
@@ -102,9 +91,7 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
   kubectl proviso render -f artifacts/render/policies --exempt-group=system:nodes --exempt-group=system:serviceaccounts:kube-system --exempt-group=system:serviceaccounts:backup`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			changed := cmd.Flags().Changed
-			o.hasOutput, o.hasProvisoNamespace = changed("output"), changed("proviso-namespace")
-			o.hasExemptUsers, o.hasExemptGroups = changed("exempt-user"), changed("exempt-group")
+			o.isSet = cmd.Flags().Changed
 			return o.run(cmd.Context())
 		},
 	}
@@ -120,21 +107,16 @@ const (
 
 func (o *options) addFlags(cmd *cobra.Command) {
 	fs := cmd.Flags()
-	o.filenames.AddFlags(fs)
-	fs.StringVarP(&o.output, "output", "o", o.output, "Format of the manifests: 'yaml' or 'json'.")
+	o.files.AddFlags(fs, "Files or directories with policies. - is standard input.", "")
+	o.output.AddFlag(cmd, "output", "o", "Format of the manifests: 'yaml' or 'json'.", document.YAML, document.JSON)
 	fs.StringVar(&o.report, "report", o.report, "File for the report, instead of standard error. - is standard output; then no manifests are printed.")
-	fs.StringVar(&o.reportFormat, "report-format", o.reportFormat, "Format of the report: 'table' or 'json'.")
+	o.reportFormat.AddFlag(cmd, "report-format", "", "Format of the report: 'table' or 'json'.", reportTable, reportJSON)
 	fs.BoolVar(&o.strict, "strict", o.strict, "Fail, and print no manifests, if a part of a Deny policy or of a mapping cannot be translated.")
 	fs.BoolVar(&o.check, "check", o.check, "Compare the barriers with those in the cluster instead of printing them.")
 	defaults := manifest.DefaultIdentities(defaultNamespace)
 	fs.StringArrayVar(&o.exemptUsers, "exempt-user", nil, "User whose requests no barrier refuses. Can be repeated. Default: "+strings.Join(defaults.Users, ", "))
 	fs.StringArrayVar(&o.exemptGroups, "exempt-group", nil, "Group whose members' requests no barrier refuses. Can be repeated. Default: "+strings.Join(defaults.Groups, ", ")+". The group system:masters is always exempt.")
 	fs.StringVar(&o.provisoNamespace, "proviso-namespace", o.provisoNamespace, "Namespace of Proviso, whose ServiceAccount is exempt by default.")
-	complete := func(flag string, values ...string) {
-		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
-	}
-	complete("output", formatYAML, formatJSON)
-	complete("report-format", reportTable, reportJSON)
 }
 
 // The errors of flags.
@@ -155,13 +137,12 @@ func (o *options) validate() error {
 			errs = append(errs, err)
 		}
 	}
-	fail(len(*o.filenames.Filenames) == 0, errNoFiles)
-	fail(o.output != formatYAML && o.output != formatJSON, fmt.Errorf("--output must be yaml or json, not %q", o.output))
-	fail(o.reportFormat != reportTable && o.reportFormat != reportJSON, fmt.Errorf("--report-format must be table or json, not %q", o.reportFormat))
-	fail(o.check && o.hasOutput, errCheckOutput)
+	fail(len(o.files.Names) == 0, errNoFiles)
+	errs = append(errs, o.output.Validate(), o.reportFormat.Validate()) // an aggregate has no nil
+	fail(o.check && o.isSet("output"), errCheckOutput)
 	fail(o.check && o.report == document.Stdin, errCheckReport)
 	fail(slices.Contains(o.exemptUsers, "") || slices.Contains(o.exemptGroups, ""), errEmptyExempt)
-	fail(o.hasProvisoNamespace && o.hasExemptUsers, errTwoExempt)
+	fail(o.isSet("proviso-namespace") && o.isSet("exempt-user"), errTwoExempt)
 	return utilerrors.NewAggregate(errs)
 }
 
@@ -182,7 +163,7 @@ func (o *options) run(ctx context.Context) error {
 		if o.check { // nothing was compared
 			return err
 		}
-		return utilexec.CodeExitError{Code: codeUntranslated, Err: err}
+		return command.Found(err)
 	}
 	if o.check {
 		return o.compare(ctx, barriers)
@@ -190,11 +171,7 @@ func (o *options) run(ctx context.Context) error {
 	if o.report == document.Stdin {
 		return nil
 	}
-	objects, err := manifests(barriers)
-	if err != nil {
-		return err
-	}
-	text, err := format(objects, o.output)
+	text, err := manifests(barriers, o.output.Value)
 	if err != nil {
 		return err
 	}
@@ -205,10 +182,10 @@ func (o *options) run(ctx context.Context) error {
 // exempt returns the identities that no barrier refuses.
 func (o *options) exempt() manifest.Identities {
 	identities := manifest.DefaultIdentities(o.provisoNamespace)
-	if o.hasExemptUsers {
+	if o.isSet("exempt-user") {
 		identities.Users = o.exemptUsers
 	}
-	if o.hasExemptGroups {
+	if o.isSet("exempt-group") {
 		identities.Groups = o.exemptGroups
 	}
 	return identities
@@ -216,24 +193,18 @@ func (o *options) exempt() manifest.Identities {
 
 // compile reads the policies, and compiles those with the effect Deny.
 func (o *options) compile(ctx context.Context) ([]*barrier.Barrier, *report, error) {
-	conditions, err := cel.NewCompiler()
+	compilers, err := simulation.NewCompilers()
 	if err != nil {
 		return nil, nil, err
 	}
-	policies, err := partial.NewPolicyCompiler(conditions)
+	compiler, err := barrier.NewCompiler(barrier.Config{Policies: compilers.Policies, Exempt: o.exempt()})
 	if err != nil {
 		return nil, nil, err
 	}
-	compiler, err := barrier.NewCompiler(barrier.Config{Policies: policies, Exempt: o.exempt()})
-	if err != nil {
-		return nil, nil, err
-	}
-	l := policyfile.NewLoader(*o.flags.Namespace, policies)
+	l := policyfile.NewLoader(o.NamespaceFlag(), compilers.Policies)
 	l.AcceptMappings = true
-	documents, errs := document.Read(o.In, *o.filenames.Filenames, *o.filenames.Recursive)
-	for _, d := range documents {
-		l.Load(ctx, d)
-	}
+	documents, errs := o.files.Read(o.In)
+	l.Load(ctx, documents...)
 	if l.Errs = append(errs, l.Errs...); len(l.Errs) == 0 && len(l.Sorted()) == 0 && len(l.SortedMappings()) == 0 {
 		l.Errs = []error{errNothing}
 	}
@@ -260,9 +231,7 @@ func (o *options) compile(ctx context.Context) ([]*barrier.Barrier, *report, err
 	}
 	barriers = append(barriers, ofMappings...)
 	for _, warning := range l.Warnings {
-		if _, err := fmt.Fprintln(o.ErrOut, "Warning: "+printable.Lines(warning)); err != nil {
-			return nil, nil, err
-		}
+		o.Warn(warning)
 	}
 	return barriers, report, nil
 }
@@ -300,9 +269,9 @@ func (o *options) writeReport(r *report) error {
 		return nil
 	}
 	text, err := r.table()
-	if o.reportFormat == reportJSON {
+	if o.reportFormat.Value == reportJSON {
 		var content []byte
-		content, err = printable.Indented(r)
+		content, err = printable.Indented(r, "    ")
 		text = string(content)
 	}
 	if err != nil {
@@ -323,7 +292,7 @@ func (o *options) writeReport(r *report) error {
 
 // compare compares barriers with the cluster.
 func (o *options) compare(ctx context.Context, barriers []*barrier.Barrier) error {
-	config, err := o.flags.ToRESTConfig()
+	config, err := o.Config()
 	if err != nil {
 		return err
 	}
@@ -347,7 +316,7 @@ func (o *options) compare(ctx context.Context, barriers []*barrier.Barrier) erro
 		return err
 	}
 	if !areSame(comparisons) {
-		return utilexec.CodeExitError{Code: codeDifferent}
+		return command.Found(nil) // as kubectl diff
 	}
 	return nil
 }

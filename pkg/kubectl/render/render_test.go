@@ -239,7 +239,7 @@ func TestRenderErrors(t *testing.T) {
 		{name: "a mapping with an invalid expression", input: mappingOf("a", "value =="), want: []string{`FieldPermissionMapping "a": spec.fields[0].exclusion.newValues`}},
 		{name: "the same mapping twice", input: mappingOf("a", "value == 1") + "---\n" + mappingOf("a", "value == 1"), want: []string{"the same mapping is in"}},
 		{name: "another version", input: strings.Replace(good, "v1alpha1", "v9", 1), want: []string{`of apiVersion "policy.proviso.dev/v9" is not a policy`}},
-		{name: "no kind", input: "metadata: {name: a}\n", want: []string{`kind "" of apiVersion "" is not a policy`}},
+		{name: "no kind", input: "metadata: {name: a}\n", want: []string{"is not an object with apiVersion and kind"}},
 		{name: "a text", input: "hello\n", want: []string{"document 1: is not an object"}},
 		{name: "a list of YAML", input: "[1]\n", want: []string{"document 1: is not an object"}},
 		{name: "bad YAML", input: "a: {", want: []string{"standard input, document 1: yaml: "}},

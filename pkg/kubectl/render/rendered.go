@@ -8,9 +8,13 @@ package render
 import (
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
 	"github.com/proviso-authz/proviso/pkg/barrier"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
+	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
 )
 
@@ -37,11 +41,7 @@ func Policies(compiler *partial.Compiler, policies []policyfile.Policy) ([]Rende
 		}
 		r := Rendered{policyReport: reportOf(p, b)}
 		if b != nil {
-			objects, err := manifests([]*barrier.Barrier{b})
-			if err != nil {
-				return nil, err
-			}
-			text, err := format(objects, formatYAML)
+			text, err := manifests([]*barrier.Barrier{b}, document.YAML)
 			if err != nil {
 				return nil, err
 			}
@@ -50,4 +50,25 @@ func Policies(compiler *partial.Compiler, policies []policyfile.Policy) ([]Rende
 		rendered = append(rendered, r)
 	}
 	return rendered, nil
+}
+
+// manifests returns the objects of barriers in the form in which users write them: each policy before its binding, without what servers
+// set. Barriers without objects are left out.
+func manifests(barriers []*barrier.Barrier, format string) ([]byte, error) {
+	var objects []map[string]any
+	for _, b := range barriers {
+		if b.Policy == nil {
+			continue
+		}
+		for _, object := range []runtime.Object{b.Policy, b.Binding} {
+			fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+			if err != nil {
+				return nil, err
+			}
+			unstructured.RemoveNestedField(fields, "metadata", "creationTimestamp")
+			unstructured.RemoveNestedField(fields, "status")
+			objects = append(objects, fields)
+		}
+	}
+	return document.Manifests(objects, format)
 }

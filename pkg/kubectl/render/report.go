@@ -9,15 +9,14 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
 
 	"k8s.io/cli-runtime/pkg/printers"
+	"k8s.io/client-go/tools/cache"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
-	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/barrier"
 	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
@@ -52,24 +51,13 @@ type ruleReport struct {
 	Reason     string `json:"reason,omitempty"`
 }
 
-// The names of kinds.
-const (
-	kindCluster    = "ClusterAuthorizationPolicy"
-	kindNamespaced = "AuthorizationPolicy"
-	kindMapping    = "FieldPermissionMapping"
-)
-
-func kindOf(key engine.Key) string {
-	if key.Namespace == "" {
-		return kindCluster
-	}
-	return kindNamespaced
-}
+// kindMapping is the kind of mappings.
+const kindMapping = "FieldPermissionMapping"
 
 // reportOf returns the entry of a policy. The barrier is nil if the effect is not Deny.
 func reportOf(p *policyfile.Policy, b *barrier.Barrier) policyReport {
 	entry := policyReport{
-		Kind: kindOf(p.Key), Namespace: p.Key.Namespace, Name: p.Key.Name, Source: p.Source.String(), Effect: p.Spec.Effect, Enforcement: p.Spec.Enforcement,
+		Kind: p.Key.Kind(), Namespace: p.Key.Namespace, Name: p.Key.Name, Source: p.Source.String(), Effect: p.Spec.Effect, Enforcement: p.Spec.Enforcement,
 	}
 	if b == nil {
 		entry.Reason = fmt.Sprintf("only a Deny policy has a barrier, and the effect is %s", p.Spec.Effect)
@@ -122,7 +110,7 @@ func (r *report) untranslated() (count int) {
 func (r *report) table() (string, error) {
 	var text bytes.Buffer
 	w := printers.GetNewTabWriter(&text)
-	row := func(cells ...string) { writeRow(w, cells...) }
+	row := func(cells ...string) { printable.WriteRow(w, "", cells...) }
 	row("POLICY", "RULE", "VERBS", "RESOURCES", "TRANSLATED", "REMARK")
 	barriers := 0
 	for i := range r.Policies {
@@ -155,22 +143,11 @@ func (r *report) table() (string, error) {
 	return text.String(), nil
 }
 
-// writeRow writes a row of a table. Flush returns its errors.
-func writeRow(w io.Writer, cells ...string) {
-	for i := range cells {
-		cells[i] = printable.Text(cells[i])
-	}
-	_, _ = fmt.Fprintln(w, strings.Join(cells, "\t"))
-}
-
 // none is a cell without a value.
 const none = "-"
 
 func (p *policyReport) title() string {
-	if p.Namespace != "" {
-		return p.Kind + " " + p.Namespace + "/" + p.Name
-	}
-	return p.Kind + " " + p.Name
+	return p.Kind + " " + cache.NewObjectName(p.Namespace, p.Name).String()
 }
 
 func counted(n int, one, many string) string {

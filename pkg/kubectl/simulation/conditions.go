@@ -25,7 +25,7 @@ func (c *Compilers) Conditions(ctx context.Context, source *engine.Source, r *Re
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.situationOf(ctx, chain, chain, &Request{Spec: r.Spec, Permissions: r.Permissions})
+	s, err := c.situationOf(ctx, chain, &Request{Spec: r.Spec, Permissions: r.Permissions})
 	if err != nil {
 		return nil, err
 	}

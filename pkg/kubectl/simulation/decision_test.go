@@ -19,6 +19,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 )
 
@@ -78,7 +79,7 @@ func TestWhatConditionsRead(t *testing.T) {
 			r := &simulation.Request{Spec: spec(nil), Data: data(thing), Permissions: []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"secrets"}}}}
 			r.Data.OldObject, r.Data.Options, r.Data.DryRun = raw(`{"apiVersion": "v1", "kind": "Thing", "class": "old"}`), raw(`{"apiVersion": "meta.k8s.io/v1", "kind": "UpdateOptions", "fieldManager": "kubectl"}`), true
 			r.Data.NamespaceObject = raw(`{"metadata": {"name": "n"}}`)
-			for _, want := range []simulation.Verdict{simulation.Yes, simulation.No} {
+			for _, want := range []answer.Verdict{answer.Yes, answer.No} {
 				d, err := c.Decide(t.Context(), source, r)
 				if err != nil || d.Outcome != want || d.Last() != want {
 					t.Errorf("got %+v, %v, want %s", d, err, want)
@@ -93,7 +94,7 @@ func TestWhatConditionsRead(t *testing.T) {
 func TestDecisions(t *testing.T) {
 	t.Parallel()
 	type decisions struct {
-		First, Last simulation.Verdict
+		First, Last answer.Verdict
 		Policies    []string
 		Failed      bool
 	}
@@ -104,23 +105,23 @@ func TestDecisions(t *testing.T) {
 		change   func(*simulation.Request)
 		want     decisions
 	}{
-		{"no policy", nil, nil, decisions{First: simulation.No, Last: simulation.No}},
-		{"an Allow", policies{"a": "Allow"}, nil, decisions{First: simulation.Yes, Last: simulation.Yes, Policies: []string{"a"}}},
-		{"a Deny", policies{"a": "Allow", "d": "Deny"}, nil, decisions{First: simulation.No, Last: simulation.No, Policies: []string{"d"}}},
-		{"a Deny, by a privileged user", policies{"d": "Deny"}, masters, decisions{First: simulation.Yes, Last: simulation.Yes}},
-		{"a condition that is true", policies{"a": `Allow: object.class == "dev"`}, nil, decisions{First: simulation.YesIf, Last: simulation.Yes, Policies: []string{"a"}}},
-		{"a condition without data", policies{"a": `Allow: object.class == "dev"`}, func(r *simulation.Request) { r.Data = nil }, decisions{First: simulation.YesIf, Last: simulation.YesIf}},
-		{"conditions that can only deny", policies{"d": `Deny: object.class == "prod"`}, nil, decisions{First: simulation.No, Last: simulation.No}},
-		{"a condition that fails", policies{"a": `Allow: object.missing == "dev"`}, nil, decisions{First: simulation.YesIf, Last: simulation.No, Policies: []string{"a"}, Failed: true}},
-		{"a condition of a Deny that fails", policies{"a": "Allow", "d": `Deny: object.missing == "dev"`}, nil, decisions{First: simulation.YesIf, Last: simulation.No, Policies: []string{"d"}, Failed: true}},
-		{"two policies", policies{"a": `Allow: object.class == "dev"`, "b": "Allow"}, nil, decisions{First: simulation.Yes, Last: simulation.Yes, Policies: []string{"b"}}},
-		{"NoOpinion", policies{"a": "Allow", "n": `NoOpinion: object.class == "dev"`}, nil, decisions{First: simulation.YesIf, Last: simulation.No, Policies: []string{"n"}}},
+		{"no policy", nil, nil, decisions{First: answer.No, Last: answer.No}},
+		{"an Allow", policies{"a": "Allow"}, nil, decisions{First: answer.Yes, Last: answer.Yes, Policies: []string{"a"}}},
+		{"a Deny", policies{"a": "Allow", "d": "Deny"}, nil, decisions{First: answer.No, Last: answer.No, Policies: []string{"d"}}},
+		{"a Deny, by a privileged user", policies{"d": "Deny"}, masters, decisions{First: answer.Yes, Last: answer.Yes}},
+		{"a condition that is true", policies{"a": `Allow: object.class == "dev"`}, nil, decisions{First: answer.YesIf, Last: answer.Yes, Policies: []string{"a"}}},
+		{"a condition without data", policies{"a": `Allow: object.class == "dev"`}, func(r *simulation.Request) { r.Data = nil }, decisions{First: answer.YesIf, Last: answer.YesIf}},
+		{"conditions that can only deny", policies{"d": `Deny: object.class == "prod"`}, nil, decisions{First: answer.No, Last: answer.No}},
+		{"a condition that fails", policies{"a": `Allow: object.missing == "dev"`}, nil, decisions{First: answer.YesIf, Last: answer.No, Policies: []string{"a"}, Failed: true}},
+		{"a condition of a Deny that fails", policies{"a": "Allow", "d": `Deny: object.missing == "dev"`}, nil, decisions{First: answer.YesIf, Last: answer.No, Policies: []string{"d"}, Failed: true}},
+		{"two policies", policies{"a": `Allow: object.class == "dev"`, "b": "Allow"}, nil, decisions{First: answer.Yes, Last: answer.Yes, Policies: []string{"b"}}},
+		{"NoOpinion", policies{"a": "Allow", "n": `NoOpinion: object.class == "dev"`}, nil, decisions{First: answer.YesIf, Last: answer.No, Policies: []string{"n"}}},
 		{"a permission is of the user alone", policies{"a": `Allow: object.class == "dev" && authorizer.serviceAccount("n", "s").group("").resource("secrets").check("get").allowed()`}, func(r *simulation.Request) {
 			r.Permissions = []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"secrets"}}}
-		}, decisions{First: simulation.YesIf, Last: simulation.No, Policies: []string{"a"}}},
+		}, decisions{First: answer.YesIf, Last: answer.No, Policies: []string{"a"}}},
 		{"a permission of another resource", nil, func(r *simulation.Request) {
 			r.Permissions = []rbacv1.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{""}, Resources: []string{"pods"}}}
-		}, decisions{First: simulation.No, Last: simulation.No}},
+		}, decisions{First: answer.No, Last: answer.No}},
 	} {
 		t.Run(strings.ReplaceAll(tc.name, " ", "_"), func(t *testing.T) {
 			t.Parallel()
@@ -161,10 +162,10 @@ func TestChecksByAnotherChain(t *testing.T) {
 	for _, tc := range []struct {
 		name            string
 		request, checks *simulation.Request
-		want            simulation.Verdict
+		want            answer.Verdict
 	}{
-		{"the checks have permissions", without, with, simulation.Yes},
-		{"only the request has permissions", with, without, simulation.No},
+		{"the checks have permissions", without, with, answer.Yes},
+		{"only the request has permissions", with, without, answer.No},
 	} {
 		checks, err := simulation.ChainOf(source, tc.checks, nil)
 		if err != nil {
@@ -174,7 +175,7 @@ func TestChecksByAnotherChain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d, err := c.DecideBy(t.Context(), chain, checks, tc.request); err != nil || d.Outcome != tc.want {
+		if d, err := c.DecideBy(t.Context(), chain, tc.request); err != nil || d.Outcome != tc.want {
 			t.Errorf("%s: got %+v, %v, want %s", tc.name, d, err, tc.want)
 		}
 	}
@@ -320,7 +321,7 @@ func TestEndedContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	c, source := newSource(t, policies{"a": `Allow: object.class == "dev"`})
-	if d, err := c.Decide(ctx, source, &simulation.Request{Spec: spec(nil), Data: data(thing)}); err == nil && d.Outcome != simulation.No {
+	if d, err := c.Decide(ctx, source, &simulation.Request{Spec: spec(nil), Data: data(thing)}); err == nil && d.Outcome != answer.No {
 		t.Errorf("got %+v, want an error or a denial", d)
 	}
 }

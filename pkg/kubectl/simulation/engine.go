@@ -18,9 +18,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 
 	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
@@ -28,16 +30,12 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/celeval"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/authorization/order"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/bound"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
 	"github.com/proviso-authz/proviso/pkg/kubectl/rbac"
-)
-
-// The names of the authorizers that are not policies, as in a server.
-const (
-	privilegedName    = "always-allow-groups.proviso.dev"
-	KubeAPIServerName = "kube-apiserver"
 )
 
 // Request is a request that is decided without a cluster.
@@ -85,6 +83,11 @@ func (r *Request) Validate() (errs []error) {
 	return errs
 }
 
+// Operations are the operations of requests about one object that exists, or that is created, by their verbs.
+var Operations = map[string]authorizationv1alpha1.Operation{
+	"create": authorizationv1alpha1.OperationCreate, "update": authorizationv1alpha1.OperationUpdate, "patch": authorizationv1alpha1.OperationUpdate, "delete": authorizationv1alpha1.OperationDelete,
+}
+
 // operation is an operation of admission, with the verbs of the requests that have it.
 type operation struct {
 	name  authorizationv1alpha1.Operation
@@ -121,16 +124,6 @@ func (r *Request) checkOperation() error {
 	}
 	return fmt.Errorf("data.operation: a request with the verb %s has the operation %s, and not %s", verb, strings.Join(possible, " or "), r.Data.Operation)
 }
-
-// Verdict is a decision about a request.
-type Verdict string
-
-// The verdicts. YesIf is for a decision that depends on conditions, and can become Yes.
-const (
-	Yes   Verdict = "yes"
-	No    Verdict = "no"
-	YesIf Verdict = "yes-if"
-)
 
 // Compilers are the compilers of a server.
 type Compilers struct {
@@ -174,31 +167,44 @@ func (c *Compilers) SourceOf(specs map[engine.Key]*policyv1alpha1.AuthorizationP
 type Chain struct {
 	*authorization.Chain
 
-	source  *engine.Source
 	members []authorization.Member
+	// checks answers the checks of conditions.
+	checks *authorization.Chain
 }
 
 // ChainOf returns the chain for a request. checks answers the checks of conditions; if it is nil, the chain itself does.
 func ChainOf(source *engine.Source, r *Request, checks *Chain) (*Chain, error) {
-	parts := []*engine.Authorizer{
-		{Source: source, Part: engine.Restricting}, {Source: source, Part: engine.GrantingCluster}, {Source: source, Part: engine.GrantingNamespaced},
+	parts := map[string]*engine.Authorizer{
+		engine.RestrictingName: {Source: source, Part: engine.Restricting},
+		engine.GrantingName:    {Source: source, Part: engine.GrantingCluster},
+		engine.NamespacedName:  {Source: source, Part: engine.GrantingNamespaced},
 	}
-	chain := &Chain{source: source, members: []authorization.Member{
-		{Name: privilegedName, Decider: privileged{}},
-		{Name: engine.RestrictingName, Decider: parts[0]},
-		{Name: KubeAPIServerName, Decider: permissions{user: r.User().GetName(), rules: rbac.RulesOf(r.Permissions)}},
-		{Name: engine.GrantingName, Decider: parts[1]},
-		{Name: engine.NamespacedName, Decider: parts[2]},
-	}}
+	chain := &Chain{}
+	for _, name := range order.Members(order.InReviews) {
+		member := authorization.Member{Name: name}
+		switch name {
+		case order.PrivilegedGroupsName:
+			member.Decider = authorization.DeciderOf(authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup))
+		case order.KubeAPIServerName:
+			member.Decider = permissions{user: r.User().GetName(), rules: rbac.RulesOf(r.Permissions)}
+		default:
+			if parts[name] == nil {
+				continue // it needs a cluster, or an option of the server
+			}
+			member.Decider = parts[name]
+		}
+		chain.members = append(chain.members, member)
+	}
 	var err error
 	if chain.Chain, err = authorization.NewChain(chain.members...); err != nil {
 		return nil, err
 	}
-	if checks == nil {
-		checks = chain
+	chain.checks = chain.Chain
+	if checks != nil {
+		chain.checks = checks.Chain
 	}
 	for _, part := range parts {
-		part.Checks = checks.Chain
+		part.Checks = chain.checks
 	}
 	return chain, nil
 }
@@ -206,7 +212,7 @@ func ChainOf(source *engine.Source, r *Request, checks *Chain) (*Chain, error) {
 // Decisions are the decisions about a request in both phases.
 type Decisions struct {
 	// Decision is the decision at authorization. Outcome is the decision with the data; it is empty if there are none.
-	Decision, Outcome Verdict
+	Decision, Outcome answer.Verdict
 	// Reason is the reason of the last decision, and Entries are the policies in it. Conditions names the conditions of the first.
 	Reason, Conditions string
 	Entries            []authorization.ReasonEntry
@@ -215,12 +221,7 @@ type Decisions struct {
 }
 
 // Last returns the decision of the last phase.
-func (d *Decisions) Last() Verdict {
-	if d.Outcome != "" {
-		return d.Outcome
-	}
-	return d.Decision
-}
+func (d *Decisions) Last() answer.Verdict { return cmp.Or(d.Outcome, d.Decision) }
 
 // Failed reports whether the condition of a policy could not be evaluated in the last phase.
 func (d *Decisions) Failed() bool {
@@ -243,17 +244,17 @@ func (c *Compilers) Decide(ctx context.Context, source *engine.Source, r *Reques
 	if err != nil {
 		return nil, err
 	}
-	return c.DecideBy(ctx, chain, chain, r)
+	return c.DecideBy(ctx, chain, r)
 }
 
-// DecideBy decides a request by a chain, and the checks of its conditions by another one.
-func (c *Compilers) DecideBy(ctx context.Context, chain, checks *Chain, r *Request) (*Decisions, error) {
-	s, err := c.situationOf(ctx, chain, checks, r)
+// DecideBy decides a request by a chain.
+func (c *Compilers) DecideBy(ctx context.Context, chain *Chain, r *Request) (*Decisions, error) {
+	s, err := c.situationOf(ctx, chain, r)
 	if err != nil {
 		return nil, err
 	}
 	if len(r.Absent) > 0 && s.data != nil {
-		steps, err := c.Steps(ctx, chain.source, r)
+		steps, err := c.stepsOf(ctx, chain, r)
 		if err != nil {
 			return nil, err
 		}
@@ -272,6 +273,61 @@ func (c *Compilers) DecideBy(ctx context.Context, chain, checks *Chain, r *Reque
 	return result, nil
 }
 
+// Step is the opinion of one authorizer of the chain about a request.
+type Step struct {
+	// Name is the name of the authorizer.
+	Name string
+	// Decision is the decision of the last phase. It is conditional if the request has no data, or if a condition needs data that are absent.
+	Decision authorization.Decision
+	// Policies are the policies of the authorizer that match the request.
+	Policies []engine.PolicyTrace
+}
+
+// Steps returns the opinion of each authorizer about a request, in the order of the chain, and also of the authorizers after the one that decides.
+func (c *Compilers) Steps(ctx context.Context, source *engine.Source, r *Request) ([]Step, error) {
+	chain, err := ChainOf(source, r, nil)
+	if err != nil {
+		return nil, err
+	}
+	return c.stepsOf(ctx, chain, r)
+}
+
+func (c *Compilers) stepsOf(ctx context.Context, chain *Chain, r *Request) ([]Step, error) {
+	s, err := c.situationOf(ctx, chain, r)
+	if err != nil {
+		return nil, err
+	}
+	steps := make([]Step, 0, len(chain.members))
+	for _, member := range chain.members {
+		step := Step{Name: member.Name, Decision: member.Decider.Decide(s.ctx, s.attributes)}
+		if a, ok := member.Decider.(*engine.Authorizer); ok {
+			if s.data == nil {
+				step.Policies, err = a.Trace(s.ctx, s.attributes, nil)
+			} else {
+				step.Policies, err = a.Trace(s.ctx, s.attributes, s.data, r.Absent...)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", member.Name, err)
+			}
+		}
+		steps = append(steps, step)
+	}
+	if s.data == nil || len(r.Absent) > 0 && slices.ContainsFunc(steps, Step.IsUnknown) {
+		return steps, nil
+	}
+	for i := range steps {
+		steps[i].Decision = s.evaluate(steps[i].Decision)
+	}
+	return steps, nil
+}
+
+// IsUnknown reports whether the condition of a policy depends on data that are not known.
+func (s Step) IsUnknown() bool {
+	return slices.ContainsFunc(s.Policies, func(p engine.PolicyTrace) bool {
+		return !p.IsUnconditional && (p.Condition == nil || p.Condition.IsUnknown)
+	})
+}
+
 // situation is what is known about a request while a chain decides it.
 type situation struct {
 	//nolint:containedctx // lives for one decision
@@ -282,7 +338,7 @@ type situation struct {
 	evaluator *celeval.DataEvaluator
 }
 
-func (c *Compilers) situationOf(ctx context.Context, chain, checks *Chain, r *Request) (*situation, error) {
+func (c *Compilers) situationOf(ctx context.Context, chain *Chain, r *Request) (*situation, error) {
 	record := authorization.AttributesOf(r.User(), r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes)
 	s := &situation{
 		ctx:        authorization.WithPolicyBudgets(authorization.WithBudget(chain.Pin(ctx))),
@@ -295,7 +351,7 @@ func (c *Compilers) situationOf(ctx context.Context, chain, checks *Chain, r *Re
 	if s.data, err = dataOf(r, record); err != nil {
 		return nil, err
 	}
-	s.evaluator = &celeval.DataEvaluator{Compiler: c.conditions, Bound: c.bound, Checks: checks.Chain, Data: s.data}
+	s.evaluator = &celeval.DataEvaluator{Compiler: c.conditions, Bound: c.bound, Checks: chain.checks, Data: s.data}
 	return s, nil
 }
 
@@ -304,14 +360,14 @@ func (s *situation) evaluate(d authorization.Decision) authorization.Decision {
 }
 
 // verdictOf returns No for conditions that can only deny: the server refuses such a request at authorization.
-func verdictOf(d authorization.Decision) Verdict {
+func verdictOf(d authorization.Decision) answer.Verdict {
 	switch {
 	case d.IsAllow():
-		return Yes
+		return answer.Yes
 	case !d.IsUnconditional() && d.CanBecomeAllowed():
-		return YesIf
+		return answer.YesIf
 	}
-	return No
+	return answer.No
 }
 
 // User returns the user of the request. Groups that every user of its kind has are added.
@@ -336,17 +392,6 @@ func (r *Request) User() user.Info {
 	return u
 }
 
-// privileged allows everything to system:masters.
-type privileged struct{}
-
-// Decide allows requests of the group, and has no opinion about others.
-func (privileged) Decide(_ context.Context, a authorizer.Attributes) authorization.Decision {
-	if slices.Contains(a.GetUser().GetGroups(), user.SystemPrivilegedGroup) {
-		return authorization.Allow("", nil)
-	}
-	return authorization.NoOpinion("", nil)
-}
-
 // permissions stands for the other authorizers of a cluster: it allows one user what rules like those of RBAC say.
 type permissions struct {
 	user  string
@@ -363,10 +408,8 @@ func (p permissions) Decide(_ context.Context, a authorizer.Attributes) authoriz
 
 // data is what admission knows about a request.
 type data struct {
-	record               authorizer.AttributesRecord
-	request              *authorizationv1alpha1.AuthorizationConditionsRequest
-	object, old, options runtime.Object
-	namespace            map[string]any
+	admission.Attributes
+	namespace map[string]any
 }
 
 var (
@@ -375,11 +418,12 @@ var (
 )
 
 func dataOf(r *Request, record authorizer.AttributesRecord) (d *data, err error) {
-	d = &data{record: record, request: r.Data}
+	var object, old, options runtime.Object
+	var kind schema.GroupVersionKind
 	for _, part := range []struct {
 		raw  *runtime.RawExtension
 		into *runtime.Object
-	}{{r.Data.Object, &d.object}, {r.Data.OldObject, &d.old}, {r.Data.Options, &d.options}} {
+	}{{r.Data.Options, &options}, {r.Data.OldObject, &old}, {r.Data.Object, &object}} {
 		if part.raw == nil {
 			continue
 		}
@@ -387,8 +431,13 @@ func dataOf(r *Request, record authorizer.AttributesRecord) (d *data, err error)
 		if read.UnmarshalJSON(part.raw.Raw) != nil { // the error quotes the object, which may have secrets
 			return nil, errObject
 		}
-		*part.into = read
+		if *part.into = read; part.into != &options {
+			kind = read.GroupVersionKind()
+		}
 	}
+	resource := schema.GroupVersionResource{Group: record.APIGroup, Version: record.APIVersion, Resource: record.Resource}
+	d = &data{Attributes: admission.NewAttributesRecord(object, old, kind, record.Namespace, cmp.Or(r.Data.Name, record.Name), resource, record.Subresource,
+		admission.Operation(r.Data.Operation), options, r.Data.DryRun, record.User)}
 	if r.Data.NamespaceObject != nil {
 		err = json.Unmarshal(r.Data.NamespaceObject.Raw, &d.namespace)
 	}
@@ -398,28 +447,7 @@ func dataOf(r *Request, record authorizer.AttributesRecord) (d *data, err error)
 // GetNamespaceObject returns the namespace, or nil.
 func (d *data) GetNamespaceObject() (map[string]any, error) { return d.namespace, nil }
 
-// The following methods return the request.
-
-func (d *data) GetName() string      { return cmp.Or(d.request.Name, d.record.Name) }
-func (d *data) GetNamespace() string { return d.record.Namespace }
-func (d *data) GetResource() schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: d.record.APIGroup, Version: d.record.APIVersion, Resource: d.record.Resource}
-}
-func (d *data) GetSubresource() string { return d.record.Subresource }
+// GetOperation returns the operation.
 func (d *data) GetOperation() authorizer.AdmissionOperation {
-	return authorizer.AdmissionOperation(d.request.Operation)
-}
-func (d *data) GetOperationOptions() runtime.Object { return d.options }
-func (d *data) IsDryRun() bool                      { return d.request.DryRun }
-func (d *data) GetObject() runtime.Object           { return d.object }
-func (d *data) GetOldObject() runtime.Object        { return d.old }
-func (d *data) GetUserInfo() user.Info              { return d.record.User }
-func (d *data) GetKind() schema.GroupVersionKind {
-	if d.object != nil {
-		return d.object.GetObjectKind().GroupVersionKind()
-	}
-	if d.old != nil {
-		return d.old.GetObjectKind().GroupVersionKind()
-	}
-	return schema.GroupVersionKind{}
+	return authorizer.AdmissionOperation(d.Attributes.GetOperation())
 }

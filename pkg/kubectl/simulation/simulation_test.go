@@ -15,6 +15,7 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 )
 
@@ -47,18 +48,18 @@ func TestDecideAndSteps(t *testing.T) {
 		object           string
 		permissions      []rbacv1.PolicyRule
 		absent           []cel.Variable
-		decision, result simulation.Verdict
+		decision, result answer.Verdict
 	}{
-		{name: "without an object", user: "alice", decision: simulation.YesIf},
-		{name: "an object that is allowed", user: "alice", object: dev, decision: simulation.YesIf, result: simulation.Yes},
-		{name: "an object that is not allowed", user: "alice", object: others, decision: simulation.YesIf, result: simulation.No},
-		{name: "an object that is denied", user: "alice", object: prod, decision: simulation.YesIf, result: simulation.No},
-		{name: "another user", user: "bob", object: dev, decision: simulation.No, result: simulation.No},
-		{name: "a permission", user: "bob", object: dev, permissions: permissions, decision: simulation.YesIf, result: simulation.Yes},
-		{name: "a permission does not beat a Deny", user: "bob", object: prod, permissions: permissions, decision: simulation.YesIf, result: simulation.No},
-		{name: "a stored object that is absent, and decides", user: "alice", object: large, absent: []cel.Variable{cel.OldObject}, decision: simulation.YesIf},
-		{name: "a stored object that is absent, and does not decide", user: "alice", object: dev, absent: []cel.Variable{cel.OldObject}, decision: simulation.YesIf, result: simulation.Yes},
-		{name: "a stored object that is absent, and a Deny", user: "alice", object: prod, absent: []cel.Variable{cel.OldObject}, decision: simulation.YesIf, result: simulation.No},
+		{name: "without an object", user: "alice", decision: answer.YesIf},
+		{name: "an object that is allowed", user: "alice", object: dev, decision: answer.YesIf, result: answer.Yes},
+		{name: "an object that is not allowed", user: "alice", object: others, decision: answer.YesIf, result: answer.No},
+		{name: "an object that is denied", user: "alice", object: prod, decision: answer.YesIf, result: answer.No},
+		{name: "another user", user: "bob", object: dev, decision: answer.No, result: answer.No},
+		{name: "a permission", user: "bob", object: dev, permissions: permissions, decision: answer.YesIf, result: answer.Yes},
+		{name: "a permission does not beat a Deny", user: "bob", object: prod, permissions: permissions, decision: answer.YesIf, result: answer.No},
+		{name: "a stored object that is absent, and decides", user: "alice", object: large, absent: []cel.Variable{cel.OldObject}, decision: answer.YesIf},
+		{name: "a stored object that is absent, and does not decide", user: "alice", object: dev, absent: []cel.Variable{cel.OldObject}, decision: answer.YesIf, result: answer.Yes},
+		{name: "a stored object that is absent, and a Deny", user: "alice", object: prod, absent: []cel.Variable{cel.OldObject}, decision: answer.YesIf, result: answer.No},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -76,11 +77,11 @@ func TestDecideAndSteps(t *testing.T) {
 			if err != nil || len(steps) != 5 {
 				t.Fatalf("got %+v, %v", steps, err)
 			}
-			got := simulation.No
+			got := answer.No
 			for _, step := range steps {
 				if !step.Decision.IsNoOpinion() {
 					if step.Decision.IsAllow() {
-						got = simulation.Yes
+						got = answer.Yes
 					}
 					break
 				}

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -18,41 +19,37 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/cli-runtime/pkg/printers"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
-	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
-	rbacclient "k8s.io/client-go/kubernetes/typed/rbac/v1"
-	"k8s.io/client-go/rest"
-	utilexec "k8s.io/utils/exec"
 
 	policyclient "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/policy/v1alpha1"
-	"github.com/proviso-authz/proviso/pkg/authorization"
-	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
-	"github.com/proviso-authz/proviso/pkg/kubectl/document"
+	"github.com/proviso-authz/proviso/pkg/kubectl/command"
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 	"github.com/proviso-authz/proviso/pkg/kubectl/question"
+	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 	"github.com/proviso-authz/proviso/pkg/kubectl/terminal"
 )
 
-// codeIncomplete is the exit code if something could not be read.
-const codeIncomplete = 1
+// The formats of the answer.
+const (
+	outputTable = "table"
+	outputJSON  = "json"
+)
 
 // options are the options of the command.
 type options struct {
-	genericiooptions.IOStreams
+	command.Options
 	question.Question
 
-	flags     *genericclioptions.ConfigFlags
-	filenames []string
-	recursive bool
-	output    string
-	// isClusterScoped says that requests for the resource have no namespace.
-	isClusterScoped bool
+	files  command.Files
+	output command.Format
 }
 
 // NewCommand returns the command. The flags are those for clients, which the caller has added to a command above it.
 func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
-	o := &options{IOStreams: streams, flags: flags, output: outputTable}
+	o := &options{Options: command.Options{IOStreams: streams, Flags: flags}, output: command.Format{Value: outputTable}}
 	cmd := &cobra.Command{
 		Use:                   "who-can VERB [TYPE | TYPE/NAME | NONRESOURCEURL]",
 		DisableFlagsInUseLine: true,
@@ -94,22 +91,16 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
-	fs := cmd.Flags()
-	fs.BoolVarP(&o.AllNamespaces, "all-namespaces", "A", o.AllNamespaces, "If true, list who can do the action in all namespaces at once.")
-	fs.StringVar(&o.Subresource, "subresource", o.Subresource, "SubResource such as pod/log or deployment/scale")
-	fs.StringSliceVarP(&o.filenames, "filename", "f", o.filenames, "Files or directories with roles, bindings and policies, instead of a cluster. - is standard input.")
-	fs.BoolVarP(&o.recursive, "recursive", "R", o.recursive, "Read the directories in -f recursively.")
-	fs.StringVarP(&o.output, "output", "o", o.output, "Format of the list: 'table' or 'json'.")
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{outputTable, outputJSON}, cobra.ShellCompDirectiveNoFileComp))
+	o.AddFlags(cmd.Flags(), "If true, list who can do the action in all namespaces at once.")
+	o.files.AddFlags(cmd.Flags(), "Files or directories with roles, bindings and policies, instead of a cluster. - is standard input.", "Read the directories in -f recursively.")
+	o.output.AddFlag(cmd, "output", "o", "Format of the list: 'table' or 'json'.", outputTable, outputJSON)
 	return cmd
 }
 
 // The errors of arguments and flags.
 var (
 	errArguments = errors.New("you must specify two arguments: verb resource or verb resource/resourceName; see 'kubectl proviso who-can --help'")
-	errURLSub    = errors.New("--subresource can not be used with NonResourceURL")
 	errNamespace = errors.New("with -f, you must specify --namespace or --all-namespaces: no kubeconfig is read")
-	errOutput    = errors.New("--output must be table or json")
 )
 
 func (o *options) run(ctx context.Context, args []string) error {
@@ -117,42 +108,35 @@ func (o *options) run(ctx context.Context, args []string) error {
 	case len(args) != 2 || slices.Contains(args, ""):
 		return errArguments
 	case question.IsURL(args[1]) && o.Subresource != "":
-		return errURLSub
-	case len(o.filenames) > 0 && !question.IsURL(args[1]) && *o.flags.Namespace == "" && !o.AllNamespaces:
+		return question.ErrURLSubresource
+	case len(o.files.Names) > 0 && !question.IsURL(args[1]) && o.NamespaceFlag() == "" && !o.AllNamespaces:
 		return errNamespace
-	case o.output != outputTable && o.output != outputJSON:
-		return errOutput
 	}
-	conditions, err := cel.NewCompiler()
-	if err != nil {
+	if err := o.output.Validate(); err != nil {
 		return err
 	}
-	compiler, err := partial.NewPolicyCompiler(conditions)
+	compilers, err := simulation.NewCompilers()
 	if err != nil {
 		return err
 	}
 	o.Verb = args[0]
-	in, err := o.read(ctx, args[1], compiler)
+	in, err := o.read(ctx, args[1], compilers.Policies)
 	if err != nil {
 		return err
 	}
-	resource, path := o.Attributes(o.Resource.Version)
-	record := authorization.AttributesOf(nil, resource, path)
-	return o.print(reportOf(ctx, in, record, compiler))
+	return o.print(reportOf(ctx, in, o.Record(), compilers.Policies))
 }
 
 // read reads the arguments, and the roles, bindings and policies.
 func (o *options) read(ctx context.Context, target string, compiler *partial.Compiler) (*input, error) {
-	if len(o.filenames) > 0 {
+	if len(o.files.Names) > 0 {
 		return o.readFiles(ctx, target, compiler)
 	}
-	config, err := o.flags.ToRESTConfig()
+	config, err := o.Config()
 	if err != nil {
 		return nil, err
 	}
-	config = rest.CopyConfig(config)
-	config.WarningHandler = o
-	rbacs, err := rbacclient.NewForConfig(config)
+	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
@@ -160,68 +144,40 @@ func (o *options) read(ctx context.Context, target string, compiler *partial.Com
 	if err != nil {
 		return nil, err
 	}
-	namespaces, err := corev1client.NewForConfig(config)
-	if err != nil {
+	if err := o.Read(&o.Options, target, nil); err != nil {
 		return nil, err
 	}
-	if err := o.ask(target); err != nil {
-		return nil, err
-	}
-	terminal.From(ctx).Progress("reading the roles, bindings and policies of the cluster")
-	in, err := fromCluster(ctx, rbacs, policies, o.Namespace, o.warn)
-	if err != nil {
-		return nil, err
-	}
-	in.isClusterScoped = o.isClusterScoped
-	in.namespaces, err = namespacesOf(ctx, namespaces, o.Namespace)
-	return in, err
-}
-
-// ask reads the arguments with the resources that the server has.
-func (o *options) ask(target string) (err error) {
-	if !o.AllNamespaces {
-		if o.Namespace, _, err = o.flags.ToRawKubeConfigLoader().Namespace(); err != nil {
-			return err
-		}
-	}
-	if question.IsURL(target) {
-		o.Namespace = ""
-		o.ReadURL(target, o.warn)
-		return nil
-	}
-	mapper, err := o.flags.ToRESTMapper()
-	if err != nil {
-		return err
-	}
-	if err := o.ReadResource(mapper, target, o.warn); err != nil {
-		return err
-	}
-	server, err := o.flags.ToDiscoveryClient()
-	if err != nil {
-		return err
-	}
-	o.WarnAboutResource(server, o.warn)
-	if o.isClusterScoped = o.IsClusterScoped(server); o.isClusterScoped {
+	if o.IsClusterScoped {
 		o.Namespace = "" // the request has none
 	}
-	return nil
+	terminal.From(ctx).Progress("reading the roles, bindings and policies of the cluster")
+	in, err := fromCluster(ctx, kube.RbacV1(), policies, o.Namespace, o.Warn)
+	if err != nil {
+		return nil, err
+	}
+	in.isClusterScoped = o.IsClusterScoped
+	namespace, err := question.Namespace(ctx, kube.CoreV1(), o.Namespace)
+	if namespace != nil {
+		in.namespaces = func(asked string) (map[string]any, bool) { return namespace, asked == o.Namespace }
+	}
+	return in, err
 }
 
 // readFiles reads everything without a server: the resources are those that Kubernetes has.
 func (o *options) readFiles(ctx context.Context, target string, compiler *partial.Compiler) (*input, error) {
 	if question.IsURL(target) {
-		o.ReadURL(target, o.warn)
+		o.ReadURL(target, o.Warn)
 	} else {
 		if !o.AllNamespaces {
-			o.Namespace = *o.flags.Namespace
+			o.Namespace = o.NamespaceFlag()
 		}
 		o.resourceWithoutServer(target)
 	}
-	documents, errs := document.Read(o.In, o.filenames, o.recursive)
+	documents, errs := o.files.Read(o.In)
 	if len(errs) > 0 {
 		return nil, utilerrors.NewAggregate(errs)
 	}
-	return fromFiles(ctx, documents, *o.flags.Namespace, compiler, o.warn)
+	return fromFiles(ctx, documents, o.NamespaceFlag(), compiler, o.Warn)
 }
 
 // resourceWithoutServer sets the resource. If Kubernetes does not have it, it is taken as it is, as RESOURCE.VERSION.GROUP or RESOURCE.GROUP.
@@ -238,7 +194,7 @@ func (o *options) resourceWithoutServer(target string) {
 		o.Resource = *full
 	}
 	if o.Resource.Version == "" && resource != "*" {
-		o.warn("the version of the resource is not known without a cluster: name it, as in deployments.v1.apps, if policies are for certain versions")
+		o.Warn("the version of the resource is not known without a cluster: name it, as in deployments.v1.apps, if policies are for certain versions")
 	}
 }
 
@@ -262,37 +218,68 @@ func builtin() meta.RESTMapper {
 // print prints the report, and the warnings and gaps to standard error.
 func (o *options) print(r *report) error {
 	for _, text := range r.Warnings {
-		o.warn(text)
+		o.Warn(text)
 	}
 	if o.IsNameless() {
-		o.warn("the list is about no certain object: roles and policies can also depend on its name. Name the object to see the list for it")
+		o.Warn("the list is about no certain object: roles and policies can also depend on its name. Name the object to see the list for it")
 	}
-	show := printTable
-	if o.output == outputJSON {
-		show = printJSON
+	var err error
+	if o.output.Value == outputJSON {
+		err = printable.WriteJSON(o.Out, r, "    ")
+	} else {
+		err = printTable(o.Out, r)
 	}
-	if err := show(o.Out, r); err != nil {
+	if err != nil {
 		return err
 	}
 	if r.Complete {
 		return nil
 	}
 	for _, gap := range r.Gaps {
-		o.warn(gap)
+		o.Warn(gap)
 	}
-	return utilexec.CodeExitError{Code: codeIncomplete, Err: errors.New("the list may be incomplete: see the warnings")}
+	return command.Found(errors.New("the list may be incomplete: see the warnings"))
 }
 
-// warn prints a warning to standard error.
-func (o *options) warn(text string) {
-	_, _ = fmt.Fprintln(o.ErrOut, "Warning: "+printable.Lines(text))
-}
-
-// HandleWarningHeader prints a warning of a server.
-func (o *options) HandleWarningHeader(code int, _, text string) {
-	if code == 299 && text != "" {
-		o.warn(text)
+// printTable prints a row for each binding and policy that decides for a subject, and then the policies that restrict the request.
+func printTable(out io.Writer, r *report) error {
+	w := printers.GetNewTabWriter(out)
+	printable.WriteRow(w, "-", "ANSWER", "SUBJECT", "EFFECT", "CONDITION", "BY", "DESCRIPTION")
+	for i := range r.Subjects {
+		s := &r.Subjects[i]
+		for _, p := range s.Parts {
+			printable.WriteRow(w, "-", s.Answer.Text(), s.String(), string(p.Effect), p.text(), p.Source.String(), p.Description)
+		}
 	}
+	if err := w.Flush(); err != nil || len(r.Restrictions) == 0 {
+		return err
+	}
+	if _, err := fmt.Fprintln(out); err != nil {
+		return err
+	}
+	w = printers.GetNewTabWriter(out) // a writer keeps the widths of its columns
+	printable.WriteRow(w, "-", "RESTRICTED BY", "EFFECT", "SUBJECTS", "CONDITION", "DESCRIPTION")
+	for i := range r.Restrictions {
+		x := &r.Restrictions[i]
+		subjects := make([]string, 0, len(x.Subjects))
+		for _, s := range x.Subjects {
+			subjects = append(subjects, s.String())
+		}
+		if x.AllUsers {
+			subjects = append(subjects, "all users")
+		}
+		printable.WriteRow(w, "-", x.Source.String(), string(x.Effect), strings.Join(subjects, ", "), x.text(), x.Description)
+	}
+	return w.Flush()
 }
 
-var _ rest.WarningHandler = &options{}
+// text returns the condition in words, or as it is.
+func (p *part) text() string {
+	switch {
+	case p.Words != "":
+		return p.Words
+	case p.Condition != "":
+		return p.Condition
+	}
+	return "always"
+}

@@ -17,9 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
-	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	rbacclient "k8s.io/client-go/kubernetes/typed/rbac/v1"
-	kjson "sigs.k8s.io/json"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	policyclient "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/policy/v1alpha1"
@@ -35,8 +33,7 @@ func fromFiles(ctx context.Context, documents []document.Document, namespace str
 	objects, others, errs := rbac.Load(documents, namespace)
 	loader, ignored := policyfile.NewLoader("", compiler), 0
 	for _, d := range others {
-		kind := metav1.TypeMeta{} // Load has read it before
-		if err := kjson.UnmarshalCaseSensitivePreserveInts(d.JSON, &kind); err == nil && kind.GroupVersionKind().Group != policyv1alpha1.GroupName {
+		if kind, err := d.TypeMeta(); err == nil && kind.GroupVersionKind().Group != policyv1alpha1.GroupName {
 			ignored++
 			continue
 		}
@@ -51,20 +48,7 @@ func fromFiles(ctx context.Context, documents []document.Document, namespace str
 	if ignored > 0 {
 		warn(fmt.Sprintf("objects that are neither of RBAC nor policies are ignored: %d", ignored))
 	}
-	in := &input{policies: map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec{}}
-	for _, p := range loader.Sorted() {
-		in.policies[p.Key] = p.Spec
-	}
-	in.add(objects, nil)
-	return in, nil
-}
-
-// add adds roles and bindings, and a gap for each kind that could not be read.
-func (in *input) add(objects *rbac.Objects, errs []error) {
-	in.permissions = objects.Permissions()
-	for _, err := range errs {
-		in.gaps = append(in.gaps, err.Error())
-	}
+	return &input{permissions: objects.Permissions(), policies: loader.Specs()}, nil
 }
 
 // warningWithoutProviso is for a cluster that serves no policies.
@@ -78,8 +62,10 @@ var (
 // fromCluster reads the roles, bindings and policies that decide in a namespace, or in all namespaces.
 func fromCluster(ctx context.Context, rbacs rbacclient.RbacV1Interface, policies policyclient.PolicyV1alpha1Interface, namespace string, warn func(string)) (*input, error) {
 	objects, errs := rbac.Read(ctx, rbacs, namespace)
-	in := &input{policies: map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec{}, stored: map[engine.Key]*stored{}}
-	in.add(objects, errs)
+	in := &input{permissions: objects.Permissions(), policies: map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec{}, stored: map[engine.Key]*stored{}}
+	for _, err := range errs {
+		in.gaps = append(in.gaps, err.Error())
+	}
 	cluster := rbac.EachItem(ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		return policies.ClusterAuthorizationPolicies().List(ctx, options)
 	}, func(p *policyv1alpha1.ClusterAuthorizationPolicy) { in.addPolicy(&p.ObjectMeta, &p.Spec, &p.Status) })
@@ -100,22 +86,6 @@ func fromCluster(ctx context.Context, rbacs rbacclient.RbacV1Interface, policies
 		return nil, fmt.Errorf("%w: %w", errNothing, errs[0])
 	}
 	return in, nil
-}
-
-// namespacesOf reads the namespace of the question. It returns nil if the caller may not read the namespace, or if it does not exist.
-func namespacesOf(ctx context.Context, client corev1client.NamespacesGetter, name string) (engine.Namespaces, error) {
-	if name == "" {
-		return nil, nil //nolint:nilnil // absence is a result, and not an error
-	}
-	namespace, err := client.Namespaces().Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // absence is a result, and not an error
-	}
-	if err != nil {
-		return nil, err
-	}
-	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(namespace)
-	return func(asked string) (map[string]any, bool) { return object, asked == name }, err
 }
 
 // kinds is the number of kinds that are read: four of RBAC and two of policies.

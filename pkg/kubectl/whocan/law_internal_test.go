@@ -26,6 +26,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
 	"github.com/proviso-authz/proviso/pkg/kubectl/rbac"
 )
 
@@ -293,20 +294,20 @@ func knownNamespaces(name string) (map[string]any, bool) {
 }
 
 // ask returns the answer of the chain for one user.
-func (w *world) ask(ctx context.Context, u user.Info, record authorizer.AttributesRecord) string {
+func (w *world) ask(ctx context.Context, u user.Info, record authorizer.AttributesRecord) answer.Verdict {
 	record.User = u
 	ctx = engine.WithNamespaces(authorization.WithPolicyBudgets(authorization.WithBudget(w.chain.Pin(ctx))), knownNamespaces)
 	switch d := w.chain.Decide(ctx, authorization.Attributes{AttributesRecord: record, Mode: authorizationapi.ConditionsModeHumanReadable}); {
 	case d.IsAllow():
-		return answerYes
+		return answer.Yes
 	case !d.IsUnconditional() && d.CanBecomeAllowed():
-		return answerYesIf
+		return answer.YesIf
 	}
-	return answerNo
+	return answer.No
 }
 
 // answerFor returns the answer of a report for a subject: its own, or of its most special group that is listed.
-func answerFor(r *report, s rbacv1.Subject) string {
+func answerFor(r *report, s rbacv1.Subject) answer.Verdict {
 	q := requesterOf(normalized(s))
 	names := []subjectName{nameOf(s)}
 	groups := slices.Clone(q.user.Groups)
@@ -321,7 +322,7 @@ func answerFor(r *report, s rbacv1.Subject) string {
 			}
 		}
 	}
-	return answerNo
+	return answer.No
 }
 
 // questions returns all requests of the generated cluster.
@@ -381,7 +382,7 @@ func TestBruteForce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, rand.New(rand.NewPCG(lawSeed, 1)), lawConditions)
 	subjects := append(slices.Clone(lawSubjects), strangers...)
-	answers := map[string]int{}
+	answers := map[answer.Verdict]int{}
 	for _, record := range questions() {
 		r := reportOf(t.Context(), w.in, record, w.compiler)
 		if len(r.Gaps) != r.missingRoles() {
@@ -390,18 +391,18 @@ func TestBruteForce(t *testing.T) {
 		some, all := variants(record)
 		for _, s := range subjects {
 			u, got := userOf(s), answerFor(r, s)
-			ask := func(one authorizer.AttributesRecord) string { return w.ask(t.Context(), u, one) }
+			ask := func(one authorizer.AttributesRecord) answer.Verdict { return w.ask(t.Context(), u, one) }
 			want := ask(record)
 			isRight := got == want
 			switch {
 			case len(some) == 1:
-			case got == answerYes:
-				isRight = !slices.ContainsFunc(all, func(one authorizer.AttributesRecord) bool { return ask(one) != answerYes })
-			case got == answerNo:
-				isRight = !slices.ContainsFunc(some, func(one authorizer.AttributesRecord) bool { return ask(one) != answerNo })
+			case got == answer.Yes:
+				isRight = !slices.ContainsFunc(all, func(one authorizer.AttributesRecord) bool { return ask(one) != answer.Yes })
+			case got == answer.No:
+				isRight = !slices.ContainsFunc(some, func(one authorizer.AttributesRecord) bool { return ask(one) != answer.No })
 			default:
 				isRight = true
-				if want == answerNo {
+				if want == answer.No {
 					want = "narrower"
 				}
 			}
@@ -410,7 +411,7 @@ func TestBruteForce(t *testing.T) {
 			}
 		}
 	}
-	if t.Logf("answers: %v", answers); answers[answerYes] < 300 || answers[answerYesIf] < 300 || answers[answerNo] < 300 || answers["narrower"] < 300 {
+	if t.Logf("answers: %v", answers); answers[answer.Yes] < 300 || answers[answer.YesIf] < 300 || answers[answer.No] < 300 || answers["narrower"] < 300 {
 		t.Errorf("the questions have too few different answers: %v", answers)
 	}
 }
@@ -430,12 +431,12 @@ func TestBruteForceUsers(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(lawSeed, 2))
 	w := newWorld(t, r, userConditions)
-	counts := map[string]int{}
+	counts := map[answer.Verdict]int{}
 	for _, record := range questions() {
 		list := reportOf(t.Context(), w.in, record, w.compiler)
 		for _, s := range append(slices.Clone(lawSubjects), strangers...) {
 			alone := userOf(s)
-			if want, got := w.ask(t.Context(), alone, record), answerFor(list, s); got != answerYesIf && got != want && s.Kind != rbacv1.GroupKind {
+			if want, got := w.ask(t.Context(), alone, record), answerFor(list, s); got != answer.YesIf && got != want && s.Kind != rbacv1.GroupKind {
 				t.Errorf("%+v: %v: got %s, want %s", record, nameOf(s), got, want)
 			}
 			u := &user.DefaultInfo{Name: alone.Name, UID: one(r, "", "1"), Groups: slices.Clone(alone.Groups), Extra: map[string][]string{one(r, "k", "l"): {"v"}}}
@@ -444,12 +445,12 @@ func TestBruteForceUsers(t *testing.T) {
 			}
 			u.Groups = append(u.Groups, some(r, 2, []string{"devs", "ops", "others"})...)
 			want := w.ask(t.Context(), u, record)
-			if counts[want]++; want != answerNo && !mentions(list, u) {
+			if counts[want]++; want != answer.No && !mentions(list, u) {
 				t.Errorf("%+v: %+v is answered %s, and not listed", record, u, want)
 			}
 		}
 	}
-	if t.Logf("answers: %v", counts); counts[answerYes] < 300 || counts[answerYesIf] < 300 || counts[answerNo] < 300 {
+	if t.Logf("answers: %v", counts); counts[answer.Yes] < 300 || counts[answer.YesIf] < 300 || counts[answer.No] < 300 {
 		t.Errorf("the questions have too few different answers: %v", counts)
 	}
 }
@@ -457,7 +458,7 @@ func TestBruteForceUsers(t *testing.T) {
 // mentions reports whether a list has a user, or one of its groups, with an answer other than no.
 func mentions(r *report, u user.Info) bool {
 	return slices.ContainsFunc(r.Subjects, func(a subjectAnswer) bool {
-		if a.Answer == answerNo {
+		if a.Answer == answer.No {
 			return false
 		}
 		if a.Kind == rbacv1.GroupKind {

@@ -119,7 +119,7 @@ func TestNarrower(t *testing.T) {
 					for _, p := range s.Parts {
 						parts = append(parts, string(p.Effect)+" "+p.text())
 					}
-					got = s.Answer + ": " + strings.Join(parts, "; ")
+					got = string(s.Answer) + ": " + strings.Join(parts, "; ")
 				}
 			}
 			if got != tc.want || !r.Complete {

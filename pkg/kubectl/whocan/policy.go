@@ -64,7 +64,7 @@ func newPolicy(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec, com
 	} else {
 		p.bare.Effect = policyv1alpha1.PolicyEffectDeny // matches, and fails, in the same way, and its result shows
 	}
-	p.rules, p.failure = authorizerOf(key, p.bare, compiler)
+	p.rules, _, p.failure = authorizerOf(key, p.bare, compiler)
 	return p
 }
 
@@ -95,35 +95,26 @@ func (p *policy) compile(compiler *partial.Compiler) {
 	}
 	spec := *p.bare
 	spec.Condition = unknownCondition
-	if p.assumed, p.failure = authorizerOf(p.key, &spec, compiler); p.failure != nil {
+	if p.assumed, _, p.failure = authorizerOf(p.key, &spec, compiler); p.failure != nil {
 		return
 	}
 	spec.Condition, spec.Variables = p.spec.Condition, p.spec.Variables
-	compiled, err := engine.New(p.key, &spec, compiler)
-	if err != nil {
-		p.failure = err
-		return
-	}
-	p.evaluated, p.expression = publish(p.key, compiled, spec.Effect), compiled.Expression()
+	p.evaluated, p.expression, p.failure = authorizerOf(p.key, &spec, compiler)
 }
 
-func authorizerOf(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec, compiler *partial.Compiler) (*engine.Authorizer, error) {
+// authorizerOf returns an authorizer with one policy, and the condition of the policy.
+func authorizerOf(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec, compiler *partial.Compiler) (*engine.Authorizer, *partial.Expression, error) {
 	compiled, err := engine.New(key, spec, compiler)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return publish(key, compiled, spec.Effect), nil
-}
-
-// publish returns an authorizer with one policy.
-func publish(key engine.Key, compiled *engine.Policy, effect policyv1alpha1.PolicyEffect) *engine.Authorizer {
 	source := &engine.Source{}
 	source.Publish(engine.NewBuilder().Apply(map[engine.Key]*engine.Policy{key: compiled}))
 	part := engine.Restricting
-	if effect == policyv1alpha1.PolicyEffectAllow {
+	if spec.Effect == policyv1alpha1.PolicyEffectAllow {
 		part = engine.Granting
 	}
-	return &engine.Authorizer{Source: source, Part: part}
+	return &engine.Authorizer{Source: source, Part: part}, compiled.Expression(), nil
 }
 
 // decide returns the decision of an authorizer about the request of a user, of whom only the name counts.

@@ -8,35 +8,25 @@ package whocan
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/client-go/tools/cache"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
-	"github.com/proviso-authz/proviso/pkg/kubectl/conditiontable"
+	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
 	"github.com/proviso-authz/proviso/pkg/kubectl/question"
 	"github.com/proviso-authz/proviso/pkg/kubectl/rbac"
 	"github.com/proviso-authz/proviso/pkg/kubectl/terminal"
 )
 
-// The answers for a subject.
-const (
-	answerYes   = "yes"
-	answerYesIf = "yes-if"
-	answerNo    = "no"
-)
-
-// The kinds of sources that are no objects of RBAC.
-const (
-	kindClusterPolicy    = "ClusterAuthorizationPolicy"
-	kindNamespacedPolicy = "AuthorizationPolicy"
-	kindPrivilegedGroup  = "PrivilegedGroup"
-)
+// kindPrivilegedGroup is the kind of a source that is no object.
+const kindPrivilegedGroup = "PrivilegedGroup"
 
 // report is the answer, as --output=json prints it. docs/kubectl-proviso.md describes the fields.
 type report struct {
@@ -64,8 +54,8 @@ type permission struct {
 // subjectAnswer is the answer for one subject, with everything that allows or restricts it, in the order in which it decides.
 type subjectAnswer struct {
 	subjectName
-	Answer string `json:"answer"`
-	Parts  []part `json:"parts"`
+	Answer answer.Verdict `json:"answer"`
+	Parts  []part         `json:"parts"`
 }
 
 type subjectName struct {
@@ -147,10 +137,7 @@ func (in *input) policy(key engine.Key, compiler *partial.Compiler) *policy {
 func reportOf(ctx context.Context, in *input, record authorizer.AttributesRecord, compiler *partial.Compiler) *report {
 	r := &report{
 		APIVersion: "report.proviso.dev/v1alpha1", Kind: "WhoCan", Gaps: slices.Clone(in.gaps),
-		Request: question.Request{
-			Verb: record.Verb, Group: record.APIGroup, Version: record.APIVersion, Resource: record.Resource, Subresource: record.Subresource,
-			Namespace: record.Namespace, Name: record.Name, Path: record.Path,
-		},
+		Request:  question.RequestOf(record),
 		Warnings: []string{}, Subjects: []subjectAnswer{}, Restrictions: []restriction{}, Narrower: []narrowerGrant{},
 	}
 	ctx = engine.WithNamespaces(ctx, in.namespaces)
@@ -176,7 +163,7 @@ func reportOf(ctx context.Context, in *input, record authorizer.AttributesRecord
 			r.Narrower = append(r.Narrower, narrowerGrant{Source: sourceOfPermission(p), Subjects: namesOf(p.Spec.Subjects)})
 		}
 	}
-	for _, key := range sortedKeys(in.policies) {
+	for _, key := range slices.SortedFunc(maps.Keys(in.policies), engine.Key.Compare) {
 		spec := in.policies[key]
 		if spec.Enforcement == policyv1alpha1.PolicyEnforcementAudit || in.isClusterScoped && key.Namespace != "" {
 			continue
@@ -203,23 +190,6 @@ func reportOf(ctx context.Context, in *input, record authorizer.AttributesRecord
 	return r
 }
 
-func sortedKeys(policies map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec) []engine.Key {
-	keys := make([]engine.Key, 0, len(policies))
-	for key := range policies {
-		keys = append(keys, key)
-	}
-	slices.SortFunc(keys, func(a, b engine.Key) int {
-		switch {
-		case a.Less(b):
-			return -1
-		case b.Less(a):
-			return 1
-		}
-		return 0
-	})
-	return keys
-}
-
 // check adds the gaps and the warnings about a policy.
 func (r *report) check(p *policy, of *stored) {
 	if p.failure != nil {
@@ -233,7 +203,7 @@ func (r *report) check(p *policy, of *stored) {
 func (r *report) answer(ctx context.Context, q requester) *subjectAnswer {
 	a := &subjectAnswer{subjectName: nameOf(q.subject)}
 	if slices.Contains(q.user.Groups, user.SystemPrivilegedGroup) {
-		a.Answer = answerYes
+		a.Answer = answer.Yes
 		a.Parts = []part{{Effect: policyv1alpha1.PolicyEffectAllow, Source: source{Kind: kindPrivilegedGroup, Name: user.SystemPrivilegedGroup}, Description: "every request of the group is allowed"}}
 		return a
 	}
@@ -248,6 +218,9 @@ func (r *report) answer(ctx context.Context, q requester) *subjectAnswer {
 	a.Answer, a.Parts = seen.answer(), slices.Concat(denials, permissions, held, allowed)
 	return a
 }
+
+// Short names of effects.
+const deny, noOpinion, allow = policyv1alpha1.PolicyEffectDeny, policyv1alpha1.PolicyEffectNoOpinion, policyv1alpha1.PolicyEffectAllow
 
 // tally says which results the policies have, by their effects.
 type tally struct {
@@ -265,31 +238,29 @@ func (t *tally) add(effect policyv1alpha1.PolicyEffect, of result) {
 }
 
 // answer returns the answer of a chain of authorizers: Deny policies, RBAC, NoOpinion policies, Allow policies.
-func (t *tally) answer() string {
-	const deny, noOpinion, allow = policyv1alpha1.PolicyEffectDeny, policyv1alpha1.PolicyEffectNoOpinion, policyv1alpha1.PolicyEffectAllow
+func (t *tally) answer() answer.Verdict {
 	switch {
 	case t.always[deny]:
-		return answerNo
+		return answer.No
 	case t.permitted && t.onCondition[deny]:
-		return answerYesIf
+		return answer.YesIf
 	case t.permitted:
-		return answerYes
+		return answer.Yes
 	case t.permittedNarrower && !t.isAllowed():
-		return answerYesIf
+		return answer.YesIf
 	//guard:who-can-policies-hold-back
 	case t.always[noOpinion]:
-		return answerNo
+		return answer.No
 	case t.isAllowed():
-		return answerYes
+		return answer.Yes
 	case t.always[allow], t.onCondition[allow]:
-		return answerYesIf
+		return answer.YesIf
 	}
-	return answerNo
+	return answer.No
 }
 
 // isAllowed reports whether policies allow the request whatever its conditions are.
 func (t *tally) isAllowed() bool {
-	const deny, noOpinion, allow = policyv1alpha1.PolicyEffectDeny, policyv1alpha1.PolicyEffectNoOpinion, policyv1alpha1.PolicyEffectAllow
 	return t.always[allow] && !t.always[noOpinion] && !t.onCondition[deny] && !t.onCondition[noOpinion]
 }
 
@@ -317,7 +288,7 @@ func (r *report) partsOf(ctx context.Context, q requester, effect policyv1alpha1
 
 func (p *policy) part(of needs) part {
 	made := part{Effect: p.spec.Effect, Source: sourceOfPolicy(p.key), Condition: of.condition, Words: of.words, Description: p.spec.Description}
-	if words := conditiontable.Words(of.condition); made.Words == "" && words != of.condition {
+	if words := answer.Words(of.condition); made.Words == "" && words != of.condition {
 		made.Words = words
 	}
 	return made
@@ -346,10 +317,7 @@ func sourceOfPermission(p *rbac.Permission) source {
 }
 
 func sourceOfPolicy(key engine.Key) source {
-	if key.Namespace == "" {
-		return source{Kind: kindClusterPolicy, Name: key.Name}
-	}
-	return source{Kind: kindNamespacedPolicy, Namespace: key.Namespace, Name: key.Name}
+	return source{Kind: key.Kind(), Namespace: key.Namespace, Name: key.Name}
 }
 
 // addRestrictions adds the policies that restrict the request for some users.
@@ -376,9 +344,9 @@ func canHaveName(record authorizer.AttributesRecord) bool {
 
 // String returns a source as texts show it: the kind, except for policies and groups, and the name.
 func (s source) String() string {
-	name := strings.TrimPrefix(s.Namespace+"/"+s.Name, "/")
+	name := cache.NewObjectName(s.Namespace, s.Name).String()
 	switch s.Kind {
-	case kindClusterPolicy, kindNamespacedPolicy:
+	case engine.KindCluster, engine.KindNamespaced:
 		return "policy " + name
 	case kindPrivilegedGroup:
 		return "privileged group"
@@ -388,5 +356,5 @@ func (s source) String() string {
 
 // String returns the kind and the name of a subject.
 func (s subjectName) String() string {
-	return s.Kind + " " + strings.TrimPrefix(s.Namespace+"/"+s.Name, "/")
+	return s.Kind + " " + cache.NewObjectName(s.Namespace, s.Name).String()
 }

@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package render
+package document_test
 
 import (
 	"bytes"
@@ -16,6 +16,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 )
 
 // pieces are texts that have a meaning in YAML, in JSON, or for a reader of documents.
@@ -41,11 +43,11 @@ func TestReadAgain(t *testing.T) {
 		for range 1 + random.IntN(3) {
 			want = append(want, map[string]any{"kind": text(), "spec": map[string]any{"a": text(), "list": []any{text(), map[string]any{"b": text(), "c": []any{}}}}})
 		}
-		asYAML, err := format(want, formatYAML)
+		asYAML, err := document.Manifests(want, document.YAML)
 		if err != nil {
 			t.Fatal(err)
 		}
-		asJSON, err := format(want, formatJSON)
+		asJSON, err := document.Manifests(want, document.JSON)
 		if err != nil {
 			t.Fatal(err)
 		}

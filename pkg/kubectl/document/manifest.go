@@ -1,0 +1,43 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package document
+
+import (
+	"bytes"
+
+	"go.yaml.in/yaml/v2"
+
+	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
+)
+
+// The formats of manifests.
+const (
+	YAML = "yaml"
+	JSON = "json"
+)
+
+// Manifests writes objects for kubectl apply: as documents of YAML, or as a JSON list.
+func Manifests(objects []map[string]any, format string) ([]byte, error) {
+	if format == JSON {
+		if objects == nil {
+			objects = []map[string]any{}
+		}
+		return printable.Indented(map[string]any{"apiVersion": "v1", "kind": "List", "items": objects}, "    ")
+	}
+	var text bytes.Buffer
+	for i, object := range objects {
+		// Not by way of JSON, as sigs.k8s.io/yaml does: JSON may have characters that YAML cannot have.
+		document, err := yaml.Marshal(object)
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			text.WriteString("---\n")
+		}
+		text.Write(document)
+	}
+	return text.Bytes(), nil
+}

@@ -213,10 +213,7 @@ func TestChecksOfEndedRequests(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			changed, err := (changes.Differ{}).Changes(t.Context(), things.Kind, things.WithManaged(t), tc.after)
-			if err != nil {
-				t.Fatal(err)
-			}
+			changed := changesOf(t, changes.Differ{}, things.WithManaged(t), tc.after)
 			for side, check := range map[string]func(granular.Checker, context.Context, *mapping.Rules, *changes.Changes, authorizer.Attributes) granular.Result{
 				"include": granular.Checker.Include, "exclude": granular.Checker.Exclude,
 			} {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -22,6 +23,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/proviso-authz/proviso/pkg/granular/changes"
+	"github.com/proviso-authz/proviso/test/testutil/rows"
 	"github.com/proviso-authz/proviso/test/testutil/things"
 )
 
@@ -72,81 +74,26 @@ func TestRandomPairsChange(t *testing.T) {
 
 func TestChanges(t *testing.T) {
 	t.Parallel()
-	const (
-		one      = "metadata: {name: a}\n"
-		untyped  = "untyped"
-		conds    = one + "status: {conditions: [{type: A, status: x}, {type: B, status: yy}]}"
-		managers = one + "spec: {containers: [{name: a, ports: [{port: p}]}]}"
-	)
-	for _, tc := range []struct {
-		name, types   string
-		before, after string
-		want          string
-	}{
-		{"nothing", "", one, one, ""},
-		{"a create", "", "", "metadata: {name: a, labels: {k: v}}", `metadata.labels.k metadata.name`},
-		{"what the server owns", "",
-			one, "apiVersion: x/v1\nkind: X\nmetadata: {name: a, generation: b, resourceVersion: c, managedFields: [d]}", ""},
-		{"everything that the server owns", untyped, one,
-			"metadata: {name: a, uid: u, selfLink: s, creationTimestamp: t, deletionTimestamp: t, deletionGracePeriodSeconds: 1, generation: 2, resourceVersion: c, managedFields: [{a: b}], namespace: n}", ""},
-		{"a key of a map", "", "metadata: {labels: {example.com/a: b}}", "metadata: {labels: {example.com/a: c}}", `metadata.labels["example.com/a"]`},
-		{"a key without value", "", "metadata: {labels: {}}", `metadata: {labels: {"": c}}`, `metadata.labels[""]`},
-		{"the last key of a map", "", "metadata: {labels: {a: b}}", "metadata: {}", `metadata.labels.a`},
-		{"an empty map for none", "", one, "metadata: {name: a, labels: {}}", `metadata.labels`},
-		{"an empty status for none", "", one, one + "status: {}", ""},
-		{"an empty status for none, without schema", untyped, one + "status: {}", one, ""},
-		{"a status with nothing in it but an empty list", "", one, one + "status: {conditions: []}", "status.conditions"},
-		{"a status that is null", "", one, one + "status: null", "status"},
-		{"an empty status within", untyped, one, one + "spec: {status: {}}", "spec.status"},
-		{"a status becomes empty", "", conds, one + "status: {}", `status.conditions[type="A"].status status.conditions[type="A"].type status.conditions[type="B"].status status.conditions[type="B"].type`},
-		{"an element of a set", "", "metadata: {finalizers: [a, b]}", "metadata: {finalizers: [a, c]}", `metadata.finalizers["b"] metadata.finalizers["c"]`},
-		{"a new element between others", "", "metadata: {finalizers: [a, b]}", "metadata: {finalizers: [a, c, b]}", `metadata.finalizers["c"]`},
-		{"the order of a set", "", "metadata: {finalizers: [a, b]}", "metadata: {finalizers: [b, a]}", `metadata.finalizers`},
-		{"a field of an element with a key", "", conds, one + "status: {conditions: [{type: A, status: x}, {type: B, status: z}]}", `status.conditions[type="B"].status`},
-		{"a removed element with a key", "", conds, one + "status: {conditions: [{type: A, status: x}]}", `status.conditions[type="B"].status status.conditions[type="B"].type`},
-		{"the order of elements with keys", "", conds, one + "status: {conditions: [{type: B, status: yy}, {type: A, status: x}]}", `status.conditions`},
-		{"the order within an element", "", one + "spec: {containers: [{name: a, ports: [{port: p}, {port: q}]}]}", one + "spec: {containers: [{name: a, ports: [{port: q}, {port: p}]}]}",
-			`spec.containers[name="a"].ports`},
-		{"a default that is written down", "", managers, one + "spec: {containers: [{name: a, ports: [{port: p, protocol: TCP}]}]}", `spec.containers[name="a"].ports[port="p",protocol="TCP"].protocol`},
-		{"the order, with a default that is written down", "", one + "spec: {containers: [{name: a, ports: [{port: p}, {port: q}]}]}", one + "spec: {containers: [{name: a, ports: [{port: q, protocol: TCP}, {port: p, protocol: TCP}]}]}",
-			`spec.containers[name="a"].ports spec.containers[name="a"].ports[port="p",protocol="TCP"].protocol spec.containers[name="a"].ports[port="q",protocol="TCP"].protocol`},
-		{"another key", "", managers, one + "spec: {containers: [{name: a, ports: [{port: p, protocol: UDP}]}]}",
-			`spec.containers[name="a"].ports[port="p",protocol="TCP"].port spec.containers[name="a"].ports[port="p",protocol="UDP"].port spec.containers[name="a"].ports[port="p",protocol="UDP"].protocol`},
-		{"an atomic list", "", one + "spec: {containers: [{name: a, args: [x, z]}]}", one + "spec: {containers: [{name: a, args: [x]}]}", `spec.containers[name="a"].args`},
-		{"an atomic map", "", "spec: {selector: {a: b, c: d}}", "spec: {selector: {a: b}}", `spec.selector`},
-		{"a removed duplicate", "", one + "status: {conditions: [{type: A, status: x}, {type: A, status: yy}]}", one + "status: {conditions: [{type: A, status: x}]}",
-			`status.conditions status.conditions[type="A"].status status.conditions[type="A"].type`},
-		{"a changed duplicate", "", one + "metadata: {finalizers: [a]}\nstatus: {conditions: [{type: A, status: x}, {type: A, status: yy}]}",
-			one + "metadata: {finalizers: [a]}\nstatus: {conditions: [{type: A, status: x}, {type: A, status: z}]}", `status.conditions[type="A"]`},
-		{"null for a value", "", "spec: {replicas: a}", "spec: {replicas: null}", `spec.replicas`},
-		{"null for nothing", "", "spec: {}", "spec: {replicas: null}", `spec.replicas`},
-
-		{"fields of no schema", untyped, "spec: {a: {b: 1, c: 2}}", "spec: {a: {b: 1, c: 3}}", `spec.a.c`},
-		{"lists of no schema are of one piece", untyped, "status: {conditions: [{type: A}]}", "status: {conditions: [{type: A}, {type: B}]}", `status.conditions`},
-		{"metadata of no schema", untyped, "metadata: {finalizers: [a]}", "metadata: {finalizers: [a, b], ownerReferences: [{uid: u, name: n}], labels: {a: b}}",
-			`metadata.finalizers["b"] metadata.labels.a metadata.ownerReferences[uid="u"].name metadata.ownerReferences[uid="u"].uid`},
-		{"a map that becomes a text counts as a whole", untyped, "data: {a: 1}", "data: x", `data data.a`},
-		{"a map that becomes an empty list", untyped, "data: {a: 1}", "data: []", `data data.a`},
-		{"a text that becomes a map", untyped, "data: x", "data: {a: 1}", `data data.a`},
-		{"numbers of two types are equal", untyped, "data: 1", "data: 1.0", ``},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			differ := changes.Differ{Types: things.Types(t)}
-			if tc.types == untyped {
-				differ = changes.Differ{}
-			}
-			got, err := differ.Changes(t.Context(), things.Kind, things.Object(things.Parse(t, tc.before)), things.Object(things.Parse(t, tc.after)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			names := namesOf(got)
-			slices.Sort(names)
-			if diff := cmp.Diff(tc.want, strings.Join(names, " ")); diff != "" {
-				t.Errorf("changes (-want +got):\n%s", diff)
-			}
-		})
+	type row struct {
+		Untyped       bool
+		Before, After map[string]any
+		Want          []string
 	}
+	rows.Run(t, "testdata/changes.yaml", func(t *testing.T, tc row) {
+		differ := changes.Differ{Types: things.Types(t)}
+		if tc.Untyped {
+			differ = changes.Differ{}
+		}
+		got, err := differ.Changes(t.Context(), things.Kind, things.Object(tc.Before), things.Object(tc.After))
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := namesOf(got)
+		slices.Sort(names)
+		if diff := cmp.Diff(tc.Want, names, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("changes (-want +got):\n%s", diff)
+		}
+	})
 }
 
 // TestTypedObjects are what a server has in memory, whose kind may be lost.

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/proviso-authz/proviso/pkg/granular/mapping"
+	"github.com/proviso-authz/proviso/test/testutil/rows"
 	"github.com/proviso-authz/proviso/test/testutil/things"
 )
 
@@ -41,106 +42,37 @@ func sufficient(t *testing.T, rules *mapping.Rules, field fieldpath.Path) (verbs
 // general permission comes first.
 func TestBuiltInPermissions(t *testing.T) {
 	t.Parallel()
-	const noKey = "the element has no key that could be the parameter"
-	machines, pods := things.Machines, schema.GroupVersionResource{Version: "v1", Resource: "pods"}
-	conditions := func(elements ...fieldpath.PathElement) fieldpath.Path {
-		return append(fields("status", "conditions"), elements...)
+	type row struct {
+		Resource string // such as pods.v1.example.com; machines if it is not given
+		Field    []string
+		Want     []string
 	}
-	for _, tc := range []struct {
-		name     string
-		resource schema.GroupVersionResource
-		field    fieldpath.Path
-		want     []string
-	}{
-		{name: "the name of the object", resource: machines, field: fields("metadata", "name"), want: []string{"granular:metadata"}},
-		{name: "all labels", resource: machines, field: fields("metadata", "labels"), want: []string{"granular:metadata", "granular:labels"}},
-		{
-			name: "a label with a domain", resource: machines, field: fields("metadata", "labels", "super.safe.com/a/b"),
-			want: []string{"granular:metadata", "granular:labels", "granular:label(super.safe.com)"},
-		},
-		{
-			name: "a label without domain", resource: machines, field: fields("metadata", "labels", "team"),
-			want: []string{"granular:metadata", "granular:labels", "granular:label(team)"},
-		},
-		{
-			name: "a label without name", resource: machines, field: fields("metadata", "labels", ""),
-			want: []string{"granular:metadata", "granular:labels", `error: permission "label" of the built-in mapping: the parameter would be empty`},
-		},
-		{
-			name: "a label with nothing before the slash", resource: machines, field: fields("metadata", "labels", "/a"),
-			want: []string{"granular:metadata", "granular:labels", `error: permission "label" of the built-in mapping: the parameter would be empty`},
-		},
-		{
-			name: "an annotation", resource: machines, field: fields("metadata", "annotations", "kubectl.kubernetes.io/last-applied-configuration"),
-			want: []string{"granular:metadata", "granular:annotations", "granular:annotation(kubectl.kubernetes.io)"},
-		},
-		{
-			name: "a finalizer", resource: machines, field: append(fields("metadata", "finalizers"), element("example.com/x")),
-			want: []string{"granular:metadata", "granular:finalizers", "granular:finalizer(example.com)"},
-		},
-		{
-			name: "a finalizer that is a number", resource: machines, field: append(fields("metadata", "finalizers"), element(0.5)),
-			want: []string{"granular:metadata", "granular:finalizers", `error: permission "finalizer" of the built-in mapping: ` + noKey},
-		},
-		{
-			name: "a lien", resource: machines, field: append(fields("metadata", "liens"), element("example.com/x")),
-			want: []string{"granular:metadata", "granular:liens", "granular:lien(example.com)"},
-		},
-		{
-			name: "an owner", resource: machines, field: append(fields("metadata", "ownerReferences"), keyed("uid", "u"), name("controller")),
-			want: []string{"granular:metadata", "granular:ownerReferences"},
-		},
-		{name: "a field of the specification", resource: machines, field: fields("spec", "image"), want: []string{"granular:specification"}},
-		{name: "the number of replicas", resource: machines, field: fields("spec", "replicas"), want: []string{"granular:specification", "granular:replicas"}},
-		{name: "replicas of something within", resource: machines, field: fields("spec", "pool", "replicas"), want: []string{"granular:specification"}},
-		{name: "the node of what is no pod", resource: machines, field: fields("spec", "nodeName"), want: []string{"granular:specification"}},
-		{
-			name: "the node of a pod of another group", resource: schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "pods"},
-			field: fields("spec", "nodeName"), want: []string{"granular:specification"},
-		},
-		{name: "the node of a pod", resource: pods, field: fields("spec", "nodeName"), want: []string{"granular:specification", "granular:nodeAssignment"}},
-		{
-			name: "the node of a pod, in another version", resource: pods.GroupResource().WithVersion("v2"), field: fields("spec", "nodeName"),
-			want: []string{"granular:specification", "granular:nodeAssignment"},
-		},
-		{
-			name: "a pod that waits for its scheduling", resource: pods, field: fields("spec", "schedulePaused"),
-			want: []string{"granular:specification", "granular:schedulingPause"},
-		},
-		{name: "a field of the status", resource: machines, field: fields("status", "phase"), want: []string{"granular:status"}},
-		{name: "the order of the conditions", resource: machines, field: conditions(), want: []string{"granular:status", "granular:conditions"}},
-		{
-			name: "a condition", resource: machines, field: conditions(keyed("type", "Ready"), name("status")),
-			want: []string{"granular:status", "granular:conditions", "granular:condition(Ready)"},
-		},
-		{
-			name: "a condition whose type has a slash", resource: machines, field: conditions(keyed("type", "example.com/Ready")),
-			want: []string{"granular:status", "granular:conditions", "granular:condition(example.com/Ready)"},
-		},
-		{
-			name: "a condition with two keys", resource: machines, field: conditions(keyed("node", "a", "type", "Ready")),
-			want: []string{"granular:status", "granular:conditions", "granular:condition(Ready)"},
-		},
-		{
-			name: "a condition with another key", resource: machines, field: conditions(keyed("name", "Ready")),
-			want: []string{"granular:status", "granular:conditions", `error: permission "condition" of the built-in mapping: ` + noKey},
-		},
-		{
-			name: "a map of conditions", resource: machines, field: conditions(name("Ready")),
-			want: []string{"granular:status", "granular:conditions", `error: permission "condition" of the built-in mapping: ` + noKey},
-		},
-		{name: "a field beside spec and status", resource: machines, field: fields("data", "x")},
-		{name: "a field that begins like metadata", resource: machines, field: fields("metadataX", "labels")},
-		{name: "labels elsewhere", resource: machines, field: fields("template", "metadata", "labels")},
-		{name: "the object", resource: machines, field: nil},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			if diff := cmp.Diff(tc.want, sufficient(t, mapping.NewTable().For(tc.resource), tc.field)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
+	rows.Run(t, "testdata/builtin.yaml", func(t *testing.T, tc row) {
+		resource := things.Machines
+		if tc.Resource != "" {
+			parsed, _ := schema.ParseResourceArg(tc.Resource)
+			resource = *parsed
+		}
+		if diff := cmp.Diff(tc.Want, sufficient(t, mapping.NewTable().For(resource), parsedPath(t, tc.Field))); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+// parsedPath is a path of names of fields, and of elements of lists as managed fields have them, which begin with k: or v:.
+func parsedPath(t *testing.T, elements []string) (path fieldpath.Path) {
+	t.Helper()
+	for _, text := range elements {
+		if !strings.HasPrefix(text, "k:") && !strings.HasPrefix(text, "v:") {
+			text = "f:" + text
+		}
+		e, err := fieldpath.DeserializePathElement(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path = append(path, e)
 	}
+	return path
 }
 
 // TestBuiltInIsListedAndDocumented compares the list of permissions with the table of docs/fine-grained.md, in both directions.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/pkg/granular/mapping"
+	"github.com/proviso-authz/proviso/test/testutil/rows"
 	"github.com/proviso-authz/proviso/test/testutil/things"
 )
 
@@ -104,78 +105,34 @@ func TestMappingReviewGroups(t *testing.T) {
 // other group is about the version with the same kinds only: kube-apiserver serves the others.
 func TestReviewGroupsAndVersions(t *testing.T) {
 	t.Parallel()
-	const kubernetes, proviso, subject, local = "authorization.k8s.io", "authorization.proviso.dev", "subjectaccessreviews", "localsubjectaccessreviews"
-	type resources = []policy.FieldPermissionResource
-	for _, tc := range []struct {
-		name   string
-		mapped resources
-		// want are reviews of subjects and local ones with exclusions, others the ones without.
-		want, others []schema.GroupVersionResource
-	}{
-		{
-			name:   "all versions of one group",
-			mapped: resources{{APIGroup: proviso, Resource: subject}},
-			want: []schema.GroupVersionResource{
-				{Group: proviso, Version: "v1alpha1", Resource: subject}, {Group: proviso, Version: "v9", Resource: subject}, {Group: kubernetes, Version: "v1alpha1", Resource: subject},
-				{Group: kubernetes, Version: "*", Resource: subject}, {Group: kubernetes, Version: "", Resource: subject}, {Group: "*", Version: "v1", Resource: local}, {Group: proviso, Version: "v1", Resource: "*"},
-			},
-			others: []schema.GroupVersionResource{
-				{Group: kubernetes, Version: "v1", Resource: subject}, {Group: kubernetes, Version: "v1beta1", Resource: subject},
-				{Group: proviso, Version: "v1alpha1", Resource: local}, {Group: kubernetes, Version: "v1alpha1", Resource: local}, {Group: "example.com", Version: "v1alpha1", Resource: subject},
-			},
-		},
-		{
-			name:   "a version of that group that no other has",
-			mapped: resources{{APIGroup: proviso, APIVersions: []string{"v2"}, Resource: subject}},
-			want:   []schema.GroupVersionResource{{Group: proviso, Version: "v2", Resource: subject}, {Group: proviso, Version: "v1alpha1", Resource: subject}, {Group: kubernetes, Version: "v1alpha1", Resource: subject}},
-			others: []schema.GroupVersionResource{{Group: kubernetes, Version: "v2", Resource: subject}, {Group: kubernetes, Version: "v1", Resource: subject}},
-		},
-		{
-			name:   "the version of kube-apiserver",
-			mapped: resources{{APIGroup: kubernetes, APIVersions: []string{"v1"}, Resource: subject}},
-			want: []schema.GroupVersionResource{
-				{Group: kubernetes, Version: "v1", Resource: subject}, {Group: kubernetes, Version: "v1alpha1", Resource: subject}, {Group: proviso, Version: "v1alpha1", Resource: subject},
-			},
-			others: []schema.GroupVersionResource{{Group: kubernetes, Version: "v1", Resource: local}},
-		},
-		{
-			name:   "one resource in each group",
-			mapped: resources{{APIGroup: proviso, Resource: local}, {APIGroup: kubernetes, APIVersions: []string{"v1"}, Resource: subject}},
-			want: []schema.GroupVersionResource{
-				{Group: kubernetes, Version: "v1alpha1", Resource: local}, {Group: proviso, Version: "v1alpha1", Resource: subject}, {Group: kubernetes, Version: "v1", Resource: subject},
-			},
-			others: []schema.GroupVersionResource{{Group: kubernetes, Version: "v1", Resource: local}},
-		},
-		{
-			name:   "both groups by name",
-			mapped: resources{{APIGroup: proviso, Resource: subject}, {APIGroup: kubernetes, APIVersions: []string{"v1"}, Resource: subject}},
-			want:   []schema.GroupVersionResource{{Group: kubernetes, Version: "v1", Resource: subject}, {Group: kubernetes, Version: "v1beta1", Resource: subject}, {Group: proviso, Version: "v1", Resource: subject}},
-		},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			m := things.Mapping("m", things.Spec(things.Excluded("spec.user", "others", "")))
-			m.Spec.Resources = tc.mapped
-			table := mapping.NewTable(m)
-			for _, resource := range append(slices.Clone(tc.want), tc.others...) {
-				want := slices.Contains(tc.want, resource)
-				if table.Excludes(resource) != want {
-					t.Errorf("%s: excludes %v, want %v", resource, !want, want)
-				}
-				if strings.ContainsAny(resource.String(), "*") || resource.Version == "" {
-					continue // requests and reviews of all versions, for which there are no rules
-				}
-				excluded := false
-				for rule := range table.For(resource).All() {
-					excluded = excluded || rule.Excludes()
-				}
-				if excluded != want {
-					t.Errorf("%s: has a rule that excludes: %v, want %v", resource, excluded, want)
-				}
-			}
-			if got := len(m.Spec.Resources); got != len(tc.mapped) {
-				t.Errorf("the mapping has %d resources now", got)
-			}
-		})
+	type row struct {
+		Mapped       []policy.FieldPermissionResource
+		Want, Others []string
 	}
+	rows.Run(t, "testdata/reviewgroups.yaml", func(t *testing.T, tc row) {
+		m := things.Mapping("m", things.Spec(things.Excluded("spec.user", "others", "")))
+		m.Spec.Resources = tc.Mapped
+		table := mapping.NewTable(m)
+		for _, text := range append(slices.Clone(tc.Want), tc.Others...) {
+			parts := strings.Split(text, "/")
+			resource := schema.GroupVersionResource{Group: parts[0], Version: parts[1], Resource: parts[2]}
+			want := slices.Contains(tc.Want, text)
+			if table.Excludes(resource) != want {
+				t.Errorf("%s: excludes %v, want %v", text, !want, want)
+			}
+			if strings.Contains(text, "*") || resource.Version == "" {
+				continue // requests and reviews of all versions, for which there are no rules
+			}
+			excluded := false
+			for rule := range table.For(resource).All() {
+				excluded = excluded || rule.Excludes()
+			}
+			if excluded != want {
+				t.Errorf("%s: has a rule that excludes: %v, want %v", text, excluded, want)
+			}
+		}
+		if got := len(m.Spec.Resources); got != len(tc.Mapped) {
+			t.Errorf("the mapping has %d resources now", got)
+		}
+	})
 }

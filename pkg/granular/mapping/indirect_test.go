@@ -15,15 +15,13 @@ import (
 
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/pkg/granular/mapping"
+	"github.com/proviso-authz/proviso/test/testutil/rows"
 	"github.com/proviso-authz/proviso/test/testutil/things"
 )
 
 // excluding returns a mapping that excludes a field of a resource, such as deployments.apps.
 func excluding(of string, field policy.FieldPermission, versions ...string) *policy.FieldPermissionMapping {
-	m := things.Mapping("m", things.Spec(field), versions...)
-	resource := schema.ParseGroupResource(of)
-	m.Spec.Resources[0].APIGroup, m.Spec.Resources[0].Resource = resource.Group, resource.Resource
-	return m
+	return things.MappingRow{Resource: of, Versions: versions, Fields: []policy.FieldPermission{field}}.Mapping()
 }
 
 // permissionOf returns the built-in permission of a field, or another one for a field without one.
@@ -41,79 +39,43 @@ func permissionOf(path string) string {
 // and others that do not.
 func TestIndirectWrites(t *testing.T) {
 	t.Parallel()
-	excluded := func(path string) policy.FieldPermission { return things.Excluded(path, permissionOf(path), "") }
-	limited := func(path string) policy.FieldPermission {
-		return things.Excluded(path, permissionOf(path), "value == 1")
+	type row struct {
+		Mapping things.MappingRow
+		Want    map[string]string // what each endpoint needs
 	}
-	withParameter := things.Parameterized("status.conditions[*]", "condition", policy.FieldPermissionParameter{Key: "type"})
-	withParameter.Exclusion = &policy.FieldExclusion{}
-	const (
-		every = "every write"
-		own   = "some"
-	)
-	for name, tc := range map[string]struct {
-		of    string
-		field policy.FieldPermission
-		// want has what each endpoint needs.
-		want map[string]string
-	}{
-		"the node":                           {"pods", excluded("spec.nodeName"), map[string]string{"pods": own, "pods/binding": every, "bindings": every, "pods/eviction": own, "pods/status": own, "pods/scale": own, "nodes": ""}},
-		"some nodes":                         {"pods", limited("spec.nodeName"), map[string]string{"pods": own, "pods/binding": every, "bindings": every}},
-		"the specification":                  {"pods", excluded("spec"), map[string]string{"pods": own, "pods/binding": every, "bindings": every, "pods/resize": own}},
-		"another field of the specification": {"pods", excluded("spec.hostNetwork"), map[string]string{"pods": own, "pods/binding": own, "bindings": own}},
-		"a label":                            {"pods", excluded(`metadata.labels["a"]`), map[string]string{"pods": own, "pods/binding": own, "bindings": own, "pods/eviction": own}},
-		"values of a label":                  {"pods", limited(`metadata.labels["a"]`), map[string]string{"pods": own, "pods/binding": every, "bindings": every, "pods/eviction": own}},
-		"values of an annotation":            {"pods", limited(`metadata.annotations["a"]`), map[string]string{"pods": own, "pods/binding": every, "bindings": every}},
-		"conditions":                         {"pods", excluded("status.conditions"), map[string]string{"pods": own, "pods/status": own, "pods/binding": every, "bindings": every, "pods/eviction": every}},
-		"the nomination":                     {"pods", excluded("status.nominatedNodeName"), map[string]string{"pods/binding": every, "bindings": every, "pods/eviction": own}},
-		"a condition by its type":            {"pods", withParameter, map[string]string{"pods/eviction": `FieldPermissionMapping "m" excludes a field, but has no path for it in pods/eviction`}},
-		"finalizers":                         {"pods", excluded("metadata.finalizers"), map[string]string{"pods/eviction": every, "pods/binding": own}},
-		"a field of bindings":                {"bindings", excluded("target.name"), map[string]string{"bindings": own, "pods/binding": own, "pods": ""}},
-		"a budget":                           {"poddisruptionbudgets.policy", excluded("status.disruptionsAllowed"), map[string]string{"poddisruptionbudgets.policy": own, "pods/eviction": every, "pods/binding": "", "pods": ""}},
-		"the specification of a budget":      {"poddisruptionbudgets.policy", excluded("spec"), map[string]string{"pods/eviction": ""}},
-		"events":                             {"events", excluded("message"), map[string]string{"events": own, "events.events.k8s.io": every}},
-		"events of the group":                {"events.events.k8s.io", excluded("note"), map[string]string{"events": every, "events.events.k8s.io": own}},
-		"replicas of a deployment":           {"deployments.apps", excluded("spec.replicas"), map[string]string{"deployments.apps": own, "deployments/scale.apps": every, "deployments/status.apps": own, "replicasets/scale.apps": ""}},
-		"another field of one":               {"deployments.apps", excluded("spec.paused"), map[string]string{"deployments.apps": own, "deployments/scale.apps": own}},
-		"a field of a custom resource":       {"engines.example.com", excluded("spec.cylinders"), map[string]string{"engines.example.com": own, "engines/scale.example.com": every}},
-		"elements of one":                    {"engines.example.com", excluded("spec.parts[*].count"), map[string]string{"engines/scale.example.com": every}},
-		"the status of one":                  {"engines.example.com", excluded("status.cylinders"), map[string]string{"engines.example.com": own, "engines/scale.example.com": own}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			table := mapping.NewTable(excluding(tc.of, tc.field))
-			got := map[string]string{}
-			for endpoint := range tc.want {
-				parsed := schema.ParseGroupResource(endpoint)
-				resource, subresource, _ := strings.Cut(parsed.Resource, "/")
-				to := schema.GroupVersionResource{Group: parsed.Group, Version: "v1", Resource: resource}
-				got[endpoint] = ""
-				for rule := range table.ForSubresource(to, subresource).All() {
-					if !rule.Excludes() {
-						continue
-					}
-					_, err := rule.Verb(t.Context(), nil, nil)
-					switch {
-					case rule.IsOfEveryWrite() && err != nil:
-						got[endpoint] = err.Error()
-					case rule.IsOfEveryWrite():
-						got[endpoint] = every
-					case got[endpoint] == "":
-						got[endpoint] = own
-					}
+	rows.Run(t, "testdata/indirect.yaml", func(t *testing.T, tc row) {
+		table := mapping.NewTable(tc.Mapping.Mapping())
+		got := map[string]string{}
+		for endpoint := range tc.Want {
+			parsed := schema.ParseGroupResource(endpoint)
+			resource, subresource, _ := strings.Cut(parsed.Resource, "/")
+			to := schema.GroupVersionResource{Group: parsed.Group, Version: "v1", Resource: resource}
+			got[endpoint] = "nothing"
+			for rule := range table.ForSubresource(to, subresource).All() {
+				if !rule.Excludes() {
+					continue
 				}
-				if got[endpoint] != "" && !table.Excludes(to) {
-					t.Errorf("%s: the table excludes nothing", endpoint)
-				}
-				if got[endpoint] != "" && !slices.Contains(table.Excluded(), to.GroupResource()) {
-					t.Errorf("%s: not among the resources with exclusions %v", endpoint, table.Excluded())
+				_, err := rule.Verb(t.Context(), nil, nil)
+				switch {
+				case rule.IsOfEveryWrite() && err != nil:
+					got[endpoint] = err.Error()
+				case rule.IsOfEveryWrite():
+					got[endpoint] = "every write"
+				case got[endpoint] == "nothing":
+					got[endpoint] = "some"
 				}
 			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
+			if got[endpoint] != "nothing" && !table.Excludes(to) {
+				t.Errorf("%s: the table excludes nothing", endpoint)
 			}
-		})
-	}
+			if got[endpoint] != "nothing" && !slices.Contains(table.Excluded(), to.GroupResource()) {
+				t.Errorf("%s: not among the resources with exclusions %v", endpoint, table.Excluded())
+			}
+		}
+		if diff := cmp.Diff(tc.Want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
 }
 
 // TestIndirectExclusions has the exclusions of a mapping of pods at all endpoints.

@@ -13,20 +13,12 @@ import (
 	"testing"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
-
-func newCompiler(tb testing.TB) *cel.Compiler {
-	tb.Helper()
-	c, err := cel.NewCompiler()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return c
-}
 
 func TestCompileRefuses(t *testing.T) {
 	t.Parallel()
-	compiler := newCompiler(t)
+	compiler := compilers.Conditions(t)
 	for _, tc := range []struct {
 		name, expression, want string
 	}{
@@ -77,7 +69,7 @@ func values() cel.Values {
 
 func TestEval(t *testing.T) {
 	t.Parallel()
-	compiler := newCompiler(t)
+	compiler := compilers.Conditions(t)
 	for _, tc := range []struct {
 		name, expression string
 		want             bool
@@ -108,10 +100,7 @@ func TestEval(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			program, err := compiler.Compile(tc.expression)
-			if err != nil {
-				t.Fatal(err)
-			}
+			program := compilers.Compiled(t, compiler, tc.expression)
 			got, _, err := program.Eval(t.Context(), values())
 			switch {
 			case tc.wantErr == "" && (err != nil || got != tc.want):
@@ -125,16 +114,13 @@ func TestEval(t *testing.T) {
 
 func TestEvalOfUnknownVariables(t *testing.T) {
 	t.Parallel()
-	compiler := newCompiler(t)
+	compiler := compilers.Conditions(t)
 	for _, variable := range []string{
 		"object", "oldObject", "options", "operation", "dryRun", "namespaceObject", "impersonatedRequest", "impersonatedUser",
 	} {
 		t.Run(variable, func(t *testing.T) {
 			t.Parallel()
-			program, err := compiler.Compile("dyn(" + variable + ") == null")
-			if err != nil {
-				t.Fatal(err)
-			}
+			program := compilers.Compiled(t, compiler, "dyn("+variable+") == null")
 			if got, _, err := program.Eval(t.Context(), cel.Values{}); got || !errors.Is(err, cel.ErrEvaluation) {
 				t.Errorf("got %v, %v, want ErrEvaluation", got, err)
 			}
@@ -144,16 +130,13 @@ func TestEvalOfUnknownVariables(t *testing.T) {
 
 func TestEvalIsBounded(t *testing.T) {
 	t.Parallel()
-	compiler := newCompiler(t)
+	compiler := compilers.Conditions(t)
 	digits := "[1,2,3,4,5,6,7,8,9,10]"
 	expression := "true"
 	for _, variable := range []string{"a", "b", "c", "d", "e", "f", "g"} {
 		expression = digits + ".all(" + variable + ", " + expression + ")"
 	}
-	program, err := compiler.Compile(expression)
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := compilers.Compiled(t, compiler, expression)
 	if got, cost, err := program.Eval(t.Context(), values()); got || !errors.Is(err, cel.ErrCost) || cost < cel.CostLimit {
 		t.Errorf("ten million steps: got %v at cost %d, %v, want ErrCost", got, cost, err)
 	}
@@ -166,7 +149,7 @@ func TestEvalIsBounded(t *testing.T) {
 
 func TestReads(t *testing.T) {
 	t.Parallel()
-	compiler := newCompiler(t)
+	compiler := compilers.Conditions(t)
 	for _, tc := range []struct {
 		expression string
 		reads, not cel.Variable
@@ -177,10 +160,7 @@ func TestReads(t *testing.T) {
 		{expression: `authorizer.path("/x").check("get").allowed()`, reads: cel.Authorizer, not: cel.RequestResource},
 		{expression: `["a"].exists(x, x == operation)`, reads: cel.Operation, not: cel.Object},
 	} {
-		program, err := compiler.Compile(tc.expression)
-		if err != nil {
-			t.Fatal(err)
-		}
+		program := compilers.Compiled(t, compiler, tc.expression)
 		if !program.Reads(tc.reads) || program.Reads(tc.not) {
 			t.Errorf("%s: reads %s %v, reads %s %v", tc.expression, tc.reads, program.Reads(tc.reads), tc.not, program.Reads(tc.not))
 		}
@@ -189,7 +169,7 @@ func TestReads(t *testing.T) {
 
 // FuzzCompileAndEval compiles and evaluates whatever anybody may send.
 func FuzzCompileAndEval(f *testing.F) {
-	compiler := newCompiler(f)
+	compiler := compilers.Conditions(f)
 	for _, seed := range []string{
 		`object.spec.storageClassName == "dev"`, `object.metadata.labels.exists(k, v, k == v)`, `[?object.x] == []`,
 		`authorizer.group("").resource("x").check("y").allowed()`, `quantity("1Gi").isGreaterThan(quantity(object.spec.memory))`,
@@ -215,7 +195,7 @@ func FuzzCompileAndEval(f *testing.F) {
 func BenchmarkCompile(b *testing.B) {
 	const expression = `object.spec.storageClassName == "dev" && object.metadata.labels.all(k, v, k != "x")`
 	b.Run("cached", func(b *testing.B) {
-		compiler := newCompiler(b)
+		compiler := compilers.Conditions(b)
 		for b.Loop() {
 			if _, err := compiler.Compile(expression); err != nil {
 				b.Fatal(err)
@@ -223,7 +203,7 @@ func BenchmarkCompile(b *testing.B) {
 		}
 	})
 	b.Run("uncached", func(b *testing.B) {
-		compiler := newCompiler(b)
+		compiler := compilers.Conditions(b)
 		i := 0
 		for b.Loop() {
 			i++
@@ -236,11 +216,8 @@ func BenchmarkCompile(b *testing.B) {
 }
 
 func BenchmarkEval(b *testing.B) {
-	compiler := newCompiler(b)
-	program, err := compiler.Compile(`object.metadata.name == "web" && object.spec.replicas < 5`)
-	if err != nil {
-		b.Fatal(err)
-	}
+	compiler := compilers.Conditions(b)
+	program := compilers.Compiled(b, compiler, `object.metadata.name == "web" && object.spec.replicas < 5`)
 	data := values()
 	for b.Loop() {
 		if ok, _, err := program.Eval(b.Context(), data); !ok || err != nil {
@@ -252,7 +229,7 @@ func BenchmarkEval(b *testing.B) {
 // TestCompileOnce checks that concurrent callers with the same text get the same program.
 func TestCompileOnce(t *testing.T) {
 	t.Parallel()
-	compiler := newCompiler(t)
+	compiler := compilers.Conditions(t)
 	const callers = 16
 	for _, text := range []string{`object.a == 1 && object.b.all(x, x == "a")`, `object.`} {
 		var (

@@ -12,16 +12,14 @@ import (
 	"testing"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // TestFailureClassQuotesNothing evaluates expressions whose errors quote the object.
 func TestFailureClassQuotesNothing(t *testing.T) {
 	t.Parallel()
 	const secret = "se(cret"
-	compiler, err := cel.NewCompiler()
-	if err != nil {
-		t.Fatal(err)
-	}
+	compiler := compilers.Conditions(t)
 	object := map[string]any{"s": secret, "m": map[string]any{}, "l": []any{}, "i": int64(77), "big": int64(1 << 62)}
 	for _, tc := range []struct{ name, expression, want string }{
 		{name: "a field", expression: `object.missing == 1`, want: "no such key"},
@@ -47,11 +45,8 @@ func TestFailureClassQuotesNothing(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			program, err := compiler.Compile(tc.expression)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, _, err = program.Eval(t.Context(), cel.Values{cel.Object: object})
+			program := compilers.Compiled(t, compiler, tc.expression)
+			_, _, err := program.Eval(t.Context(), cel.Values{cel.Object: object})
 			if err == nil {
 				t.Fatal("the evaluation did not fail")
 			}

@@ -11,15 +11,13 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // TestDescribeVariables asks what the compiler of policies says about names that there are not.
 func TestDescribeVariables(t *testing.T) {
 	t.Parallel()
-	conditions, err := cel.NewCompiler()
-	if err != nil {
-		t.Fatal(err)
-	}
+	conditions := compilers.Conditions(t)
 	compiler, err := partial.NewPolicyCompiler(conditions)
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // counted are fields that count how often they are made as a whole.
@@ -46,7 +47,7 @@ func lazyData() map[string]any {
 // that reading fields does not make it.
 func TestLazy(t *testing.T) {
 	t.Parallel()
-	compiler := newCompiler(t)
+	compiler := compilers.Conditions(t)
 	for _, tc := range []struct {
 		expression string
 		wantWhole  bool
@@ -92,10 +93,7 @@ func TestLazy(t *testing.T) {
 	} {
 		t.Run(tc.expression, func(t *testing.T) {
 			t.Parallel()
-			program, err := compiler.Compile(tc.expression)
-			if err != nil {
-				t.Fatal(err)
-			}
+			program := compilers.Compiled(t, compiler, tc.expression)
 			want, wantCost, wantErr := program.Eval(t.Context(), cel.Values{cel.Object: cel.Known(lazyData())})
 			fields := counted{lazyData(), &atomic.Int32{}}
 			got, cost, err := program.Eval(t.Context(), cel.Values{cel.Object: cel.Lazy(fields)})
@@ -113,10 +111,7 @@ func TestLazy(t *testing.T) {
 // TestLazyIsMadeOnce shares a lazy map between evaluations that need all of it.
 func TestLazyIsMadeOnce(t *testing.T) {
 	t.Parallel()
-	program, err := newCompiler(t).Compile(`size(object) == 6 && object.exists(k, k == "a") && object.a == 1`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := compilers.Compiled(t, compilers.Conditions(t), `size(object) == 6 && object.exists(k, k == "a") && object.a == 1`)
 	fields := counted{lazyData(), &atomic.Int32{}}
 	values := cel.Values{cel.Object: cel.Lazy(fields)}
 	var group sync.WaitGroup

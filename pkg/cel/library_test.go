@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // TestLibrary evaluates every operator and function of CEL and of the libraries of Kubernetes on values that the compiler cannot see, as
@@ -19,7 +20,7 @@ import (
 // at the ends of its range.
 func TestLibrary(t *testing.T) {
 	t.Parallel()
-	compiler := newCompiler(t)
+	compiler := compilers.Conditions(t)
 	object := map[string]any{
 		"zero": int64(0), "one": int64(1), "two": int64(2), "minus": int64(-7), "max": int64(math.MaxInt64), "min": int64(math.MinInt64), "half": 0.5, "nan": math.NaN(), "inf": math.Inf(1), "negzero": math.Copysign(0, -1),
 		"yes": true, "no": false, "absent": nil, "empty": "", "a": "a", "text": "Grüße, Welt", "bad": "\xff", "list": []any{int64(3), int64(1), int64(2)}, "words": []any{"b", "a", "b"}, "none": []any{}, "nested": []any{[]any{int64(1)}, []any{int64(2), []any{int64(3)}}},
@@ -207,10 +208,7 @@ func TestLibrary(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			program, err := compiler.Compile(tc.expression)
-			if err != nil {
-				t.Fatal(err)
-			}
+			program := compilers.Compiled(t, compiler, tc.expression)
 			got, _, err := program.Eval(t.Context(), cel.Values{cel.Object: object})
 			switch {
 			case tc.wantErr == "" && (err != nil || got != tc.want):

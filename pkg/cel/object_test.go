@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/randfill"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // TestObjectsAreAsConverted reads random objects field by field, and asks that they are
@@ -224,10 +225,7 @@ func TestReadingAgainTakesNothing(t *testing.T) {
 		"object.metadata.ownerReferences.all(r, r.uid == object.metadata.ownerReferences[0].uid)",
 		"object.metadata.ownerReferences.all(r, object.metadata.creationTimestamp != null)",
 	} {
-		program, err := newCompiler(t).Compile(expression)
-		if err != nil {
-			t.Fatal(err)
-		}
+		program := compilers.Compiled(t, compilers.Conditions(t), expression)
 		var before, after goruntime.MemStats
 		goruntime.ReadMemStats(&before)
 		var reader cel.ObjectReader
@@ -257,10 +255,7 @@ func TestObjectReader(t *testing.T) {
 	if got, ok := reader.Read(&unstructured.Unstructured{Object: content}).(map[string]any); !ok || got["a"] != "b" {
 		t.Errorf("got %v", got)
 	}
-	program, err := newCompiler(t).Compile(`object.name == "n" || object.all(k, k == "none")`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := compilers.Compiled(t, compilers.Conditions(t), `object.name == "n" || object.all(k, k == "none")`)
 	for name, tc := range map[string]struct {
 		object odd
 		fails  bool

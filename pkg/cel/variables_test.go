@@ -17,6 +17,7 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // TestDeclaredTypes compares the type of every field of every variable with literals of the right type and of all others. What
@@ -74,10 +75,7 @@ func TestEnvironmentsWithOptions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		program, err := cel.NewCompilerFor(environment).Compile(`twice(object.a) == 6`)
-		if err != nil {
-			t.Fatal(err)
-		}
+		program := compilers.Compiled(t, cel.NewCompilerFor(environment), `twice(object.a) == 6`)
 		if got, _, err := program.Eval(t.Context(), cel.Values{cel.Object: map[string]any{"a": int64(3)}}); !got || err != nil {
 			t.Errorf("%s: got %v, %v, want true", name, got, err)
 		}
@@ -126,10 +124,7 @@ func TestKnown(t *testing.T) {
 		t.Errorf("texts: got %v", got)
 	}
 	// A map of Go has an error for keys of other types, where a map of CEL has none of them.
-	program, err := newCompiler(t).Compile(`!(1 in object) && !(true in object) && !object[?1.5].hasValue() && !(1 in object.a[0])`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := compilers.Compiled(t, compilers.Conditions(t), `!(1 in object) && !(true in object) && !object[?1.5].hasValue() && !(1 in object.a[0])`)
 	if got, _, err := program.Eval(t.Context(), cel.Values{cel.Object: cel.Known(map[string]any{"a": []any{map[string]any{"1": "x"}}})}); !got || err != nil {
 		t.Errorf("keys of other types: got %v, %v, want true", got, err)
 	}

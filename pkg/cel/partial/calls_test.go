@@ -10,12 +10,13 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // TestPartialChecksForOthers has conditions of a policy of the namespace demo.
 func TestPartialChecksForOthers(t *testing.T) {
 	t.Parallel()
-	compiler, err := partial.NewPolicyCompiler(newCompiler(t))
+	compiler, err := partial.NewPolicyCompiler(compilers.Conditions(t))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // closing is an expression whose residual for each of so many elements has a part without variables, which
@@ -33,7 +34,7 @@ func TestClosingIsPaid(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			conditions := newCompiler(t)
+			conditions := compilers.Conditions(t)
 			policies, err := partial.NewPolicyCompiler(conditions)
 			if err != nil {
 				t.Fatal(err)
@@ -53,15 +54,12 @@ func TestClosingIsPaid(t *testing.T) {
 // programs.
 func TestClosingDisplacesNoProgram(t *testing.T) {
 	t.Parallel()
-	conditions := newCompiler(t)
+	conditions := compilers.Conditions(t)
 	policies, err := partial.NewPolicyCompiler(conditions)
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, err := conditions.Compile("object == 1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := compilers.Compiled(t, conditions, "object == 1")
 	plan := planFor(t, policies, closing(2, ""))
 	for i := range 600 {
 		if result := plan.Eval(t.Context(), cel.Values{cel.Request: cel.Known(map[string]any{"name": fmt.Sprint(i)})}); result.Err() != nil || result.Cost() < 2*1000 {

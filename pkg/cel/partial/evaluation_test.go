@@ -14,25 +14,8 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
-
-func newCompiler(tb testing.TB) *cel.Compiler {
-	tb.Helper()
-	c, err := cel.NewCompiler()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return c
-}
-
-func policyCompiler(tb testing.TB) *partial.Compiler {
-	tb.Helper()
-	c, err := partial.NewPolicyCompiler(newCompiler(tb))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return c
-}
 
 // alice is what is known when alice creates a claim.
 func alice() cel.Values { return request("alice", "create") }
@@ -50,10 +33,7 @@ func request(user, verb string) cel.Values {
 // is decided to be.
 func partially(tb testing.TB, c *partial.Compiler, text string, known cel.Values) string {
 	tb.Helper()
-	expression, err := c.Compile(text)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	expression := compilers.Compiled(tb, c, text)
 	plan, err := expression.Plan(cel.Request)
 	if err != nil {
 		tb.Fatal(err)
@@ -77,7 +57,7 @@ func partially(tb testing.TB, c *partial.Compiler, text string, known cel.Values
 // TestKEPExample is the worked example of KEP-5681, "What is partial evaluation?".
 func TestKEPExample(t *testing.T) {
 	t.Parallel()
-	c := policyCompiler(t)
+	c := compilers.Policies(t)
 	const policy1 = `request.apiGroup == "" && request.userInfo.username == "bob"`
 	const policy2 = `request.apiGroup == ""
 		&& request.resource == "persistentvolumeclaims"
@@ -100,7 +80,7 @@ func TestKEPExample(t *testing.T) {
 
 func TestResiduals(t *testing.T) {
 	t.Parallel()
-	c := policyCompiler(t)
+	c := compilers.Policies(t)
 	for _, tc := range []struct{ name, expression, want string }{
 		{name: "known data becomes constant", expression: `object.metadata.labels.owner == request.userInfo.username`, want: `object.metadata.labels.owner == "alice"`},
 		{name: "false on either side decides", expression: `object.spec.x == 1 && request.verb == "delete"`, want: "false"},
@@ -169,8 +149,8 @@ func TestResiduals(t *testing.T) {
 // TestHostileNames: data can never become syntax.
 func TestHostileNames(t *testing.T) {
 	t.Parallel()
-	c := policyCompiler(t)
-	conditions := newCompiler(t)
+	c := compilers.Policies(t)
+	conditions := compilers.Conditions(t)
 	for _, name := range []string{
 		`' || true || '`, `" || true || "`, `\" || true || \"`, `" == "" || "`, "a\nb", "a\\", `\`, "\x00", "\u2028", "é", "𝛼", `{{.}}`, `""" || true || """`, "`", `r"`, "// ", "/*",
 	} {
@@ -192,7 +172,7 @@ func TestHostileNames(t *testing.T) {
 // beside it absorbs that. Where it is not needed, it does not matter.
 func TestWhatHasNoTextFailsClosed(t *testing.T) {
 	t.Parallel()
-	c := policyCompiler(t)
+	c := compilers.Policies(t)
 	for expression, want := range map[string]string{
 		`object.owner == request.userInfo.username`:                              "error",
 		`object.owner == request.userInfo.username || object.x`:                  "error",
@@ -215,7 +195,7 @@ func TestWhatHasNoTextFailsClosed(t *testing.T) {
 // it, with known data put in.
 func TestValuesWithoutLiteral(t *testing.T) {
 	t.Parallel()
-	c := policyCompiler(t)
+	c := compilers.Policies(t)
 	values := cel.Values{cel.Request: cel.Known(map[string]any{
 		"verb": "create", "name": "web", "userInfo": map[string]any{"uid": "1", "groups": []any{"devs", "ops"}},
 	})}
@@ -239,7 +219,7 @@ func TestValuesWithoutLiteral(t *testing.T) {
 
 func TestPolicyCompilerRefuses(t *testing.T) {
 	t.Parallel()
-	c := policyCompiler(t)
+	c := compilers.Policies(t)
 	for _, tc := range []struct{ name, expression, want string }{
 		{name: "not a bool", expression: `object.flag`, want: "it must yield bool"},
 		{name: "a macro variable with the name of another", expression: `["x"].exists(request, request == object.a)`, want: `must not bind a variable that has the name of another: "request"`},
@@ -263,10 +243,7 @@ func TestPolicyCompilerRefuses(t *testing.T) {
 // detector: cel-go's own pruning writes one request's data into the shared expression.
 func TestPlansAreSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
-	expression, err := policyCompiler(t).Compile(`request.userInfo.groups.exists(g, object.groups.exists(h, g == h)) && object.owner == request.userInfo.username`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expression := compilers.Compiled(t, compilers.Policies(t), `request.userInfo.groups.exists(g, object.groups.exists(h, g == h)) && object.owner == request.userInfo.username`)
 	plan, err := expression.Plan(cel.Request)
 	if err != nil {
 		t.Fatal(err)
@@ -286,17 +263,14 @@ func TestPlansAreSafeForConcurrentUse(t *testing.T) {
 }
 
 func BenchmarkPartialEvaluation(b *testing.B) {
-	c := policyCompiler(b)
+	c := compilers.Policies(b)
 	for name, text := range map[string]string{
 		"policy=simple":  `request.verb == "create" && request.userInfo.username == object.metadata.labels.owner`,
 		"policy=decided": `request.verb == "delete" && request.userInfo.username == object.metadata.labels.owner`,
 		"policy=medium": `request.verb in ["create", "update"] && request.userInfo.groups.exists(g, g.startsWith("dev")) && object.spec.storageClassName == "dev" &&
 			object.spec.containers.all(c, c.image.startsWith("registry/" + request.namespace)) && has(object.metadata.labels)`,
 	} {
-		expression, err := c.Compile(text)
-		if err != nil {
-			b.Fatal(err)
-		}
+		expression := compilers.Compiled(b, c, text)
 		plan, err := expression.Plan(cel.Request)
 		if err != nil {
 			b.Fatal(err)
@@ -319,7 +293,7 @@ func TestPartialEvaluationIsBounded(t *testing.T) {
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 
-	c := policyCompiler(t)
+	c := compilers.Policies(t)
 	for _, tc := range []struct {
 		name, expression string
 		ctx              context.Context
@@ -341,7 +315,7 @@ func TestPartialEvaluationIsBounded(t *testing.T) {
 // TestTheLengthOfAResidualIsBounded writes residuals at the bound of a condition and beyond.
 func TestTheLengthOfAResidualIsBounded(t *testing.T) {
 	t.Parallel()
-	c := policyCompiler(t)
+	c := compilers.Policies(t)
 	const around = len(`object.x == ""`)
 	many := make([]any, 20_000)
 	for i := range many {

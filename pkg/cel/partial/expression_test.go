@@ -10,12 +10,13 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // TestText: the text of an expression is read back as the same expression.
 func TestText(t *testing.T) {
 	t.Parallel()
-	c := policyCompiler(t)
+	c := compilers.Policies(t)
 	for _, tc := range []struct{ expression, want string }{
 		{expression: `object.a==1`, want: `object.a == 1`},
 		{expression: `object.a && object.b && object.c && object.d && object.e`, want: ``},
@@ -55,7 +56,7 @@ func TestText(t *testing.T) {
 
 func TestTextWithVariables(t *testing.T) {
 	t.Parallel()
-	c := policyCompiler(t)
+	c := compilers.Policies(t)
 	expression, err := c.CompileWithVariables([]cel.NamedExpression{
 		{Name: "subject", Expression: `operation == "DELETE" ? oldObject : object`}, {Name: "mine", Expression: `variables.subject.owner == request.userInfo.username && variables.subject.a`},
 	}, `variables.mine && object.b || object.c`)
@@ -74,7 +75,7 @@ func TestTextWithVariables(t *testing.T) {
 
 func TestExpressionReads(t *testing.T) {
 	t.Parallel()
-	c := policyCompiler(t)
+	c := compilers.Policies(t)
 	for _, tc := range []struct {
 		expression string
 		reads, not cel.Variable
@@ -85,10 +86,7 @@ func TestExpressionReads(t *testing.T) {
 		{expression: `authorizer.requestResource.check("get").allowed()`, reads: cel.RequestResource, not: cel.Authorizer},
 		{expression: `["request"].exists(x, x == object.request)`, reads: cel.Object, not: cel.Request},
 	} {
-		expression, err := c.Compile(tc.expression)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expression := compilers.Compiled(t, c, tc.expression)
 		if !expression.Reads(tc.reads) || expression.Reads(tc.not) {
 			t.Errorf("%s: reads %s %v, reads %s %v", tc.expression, tc.reads, expression.Reads(tc.reads), tc.not, expression.Reads(tc.not))
 		}
@@ -97,7 +95,7 @@ func TestExpressionReads(t *testing.T) {
 
 func TestMinCost(t *testing.T) {
 	t.Parallel()
-	c := policyCompiler(t)
+	c := compilers.Policies(t)
 	digits := "[1,2,3,4,5,6,7,8,9,10]"
 	nested := "object.x == 1"
 	for _, variable := range []string{"a", "b", "c", "d", "e", "f", "g"} {
@@ -116,10 +114,7 @@ func TestMinCost(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			expression, err := c.Compile(tc.expression)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expression := compilers.Compiled(t, c, tc.expression)
 			if got := expression.MinCost(); got < tc.min || got > tc.max {
 				t.Errorf("got %d, want between %d and %d", got, tc.min, tc.max)
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // TestLiteralsKeepTheirValue writes known values of every type down, and asks that the text of
@@ -18,7 +19,7 @@ import (
 // or the order only.
 func TestLiteralsKeepTheirValue(t *testing.T) {
 	t.Parallel()
-	c, conditions := policyCompiler(t), newCompiler(t)
+	c, conditions := compilers.Policies(t), compilers.Conditions(t)
 	for _, tc := range []struct {
 		name, expression string
 		// value is what is known, as a string.
@@ -64,14 +65,8 @@ func TestLiteralsKeepTheirValue(t *testing.T) {
 			if diff := cmp.Diff(tc.want, text); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
-			whole, err := c.Compile(tc.expression)
-			if err != nil {
-				t.Fatal(err)
-			}
-			residual, err := conditions.Compile(text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			whole := compilers.Compiled(t, c, tc.expression)
+			residual := compilers.Compiled(t, conditions, text)
 			for _, group := range []struct {
 				want    bool
 				objects []any
@@ -94,7 +89,7 @@ func TestLiteralsKeepTheirValue(t *testing.T) {
 // TestUnrollingBindsWhatTheMacroBinds tells the first variable of a quantifier from the second.
 func TestUnrollingBindsWhatTheMacroBinds(t *testing.T) {
 	t.Parallel()
-	c := policyCompiler(t)
+	c := compilers.Policies(t)
 	for _, tc := range []struct{ name, expression, want string }{
 		{name: "index and element", expression: `request.userInfo.groups.exists(i, g, i == 1 && object.x == g)`, want: `object.x == "system:authenticated"`},
 		{name: "index and element of all", expression: `request.userInfo.groups.all(i, g, i == 1 || object.x == g)`, want: `object.x == "devs"`},
@@ -115,7 +110,7 @@ func TestUnrollingBindsWhatTheMacroBinds(t *testing.T) {
 // the next does not.
 func TestBindersEndWithTheirMacro(t *testing.T) {
 	t.Parallel()
-	c := policyCompiler(t)
+	c := compilers.Policies(t)
 	for _, tc := range []struct{ name, expression, want string }{
 		{name: "a known range first", expression: `request.userInfo.groups.exists(g, g == "devs" && object.x == g) || object.list.exists(g, g == "a")`,
 			want: `object.x == "devs" || object.list.exists(g, g == "a")`},
@@ -135,7 +130,7 @@ func TestBindersEndWithTheirMacro(t *testing.T) {
 
 func TestNeverTrue(t *testing.T) {
 	t.Parallel()
-	c := policyCompiler(t)
+	c := compilers.Policies(t)
 	const missing = `request.userInfo.extra["nope"][0] == "x"`
 	for _, tc := range []struct {
 		name, expression string

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // TestMembershipInAKnownList evaluates `in` over lists that are known at authorization in the
@@ -16,8 +17,8 @@ import (
 // numbers of another type up in it, which is not the comparison that == makes.
 func TestMembershipInAKnownList(t *testing.T) {
 	t.Parallel()
-	c := policyCompiler(t)
-	conditions := newCompiler(t)
+	c := compilers.Policies(t)
+	conditions := compilers.Conditions(t)
 	known := cel.Values{cel.Request: cel.Known(map[string]any{
 		"verb": "create", "name": "9007199254740992", "userInfo": map[string]any{"username": "alice", "extra": map[string]any{"f": []any{"9007199254740992.0"}}},
 	})}
@@ -40,18 +41,12 @@ func TestMembershipInAKnownList(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			expression, err := c.Compile(tc.expression)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expression := compilers.Compiled(t, c, tc.expression)
 			text := partially(t, c, tc.expression, known)
 			if text != tc.want {
 				t.Errorf("got %s, want %s", text, tc.want)
 			}
-			residual, err := conditions.Compile(text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			residual := compilers.Compiled(t, conditions, text)
 			for _, i := range []any{int64(9007199254740993), int64(9007199254740992), 9007199254740992.0, uint64(9007199254740993), "9007199254740992", true, 1.0, nil} {
 				object := map[string]any{"i": i}
 				want, _, errWant := expression.Program().Eval(t.Context(), cel.Values{cel.Request: known[cel.Request], cel.Object: object})

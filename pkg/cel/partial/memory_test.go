@@ -13,6 +13,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // prepared is what a server keeps of a policy.
@@ -54,7 +55,7 @@ func liveHeap() uint64 {
 // BenchmarkPolicyCompile compiles policies, each with the two plans that a server has of it,
 // and reports what each keeps of the heap.
 func BenchmarkPolicyCompile(b *testing.B) {
-	c := policyCompiler(b)
+	c := compilers.Policies(b)
 	prepare(b, c, 0)
 	before := liveHeap()
 	var policies []prepared
@@ -72,7 +73,7 @@ func BenchmarkPolicyCompile(b *testing.B) {
 // for a plan that is asked for later.
 func TestPlansAreMadeAtAnyTime(t *testing.T) {
 	t.Parallel()
-	c := policyCompiler(t)
+	c := compilers.Policies(t)
 	p := prepare(t, c, 1)
 	early := p.plan.Eval(t.Context(), request("alice", "delete"))
 	expression := p.expression
@@ -107,7 +108,7 @@ func TestLongExpressionsArePlannedAgain(t *testing.T) {
 		{Name: "a", Expression: `request.name == "` + strings.Repeat("x", 2000) + `"`},
 		{Name: "b", Expression: strings.Repeat("variables.a || ", 15) + "variables.a"},
 	}
-	expression, err := policyCompiler(t).CompileWithVariables(variables, "dryRun && ("+strings.Repeat("variables.b || ", 3)+"variables.b)")
+	expression, err := compilers.Policies(t).CompileWithVariables(variables, "dryRun && ("+strings.Repeat("variables.b || ", 3)+"variables.b)")
 	if err != nil {
 		t.Fatal(err)
 	}

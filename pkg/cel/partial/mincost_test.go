@@ -12,13 +12,14 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/test/testutil/cases"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // TestMinCostIsALowerBound asks, function by function, that an evaluation costs no less than the
 // least cost, and that this least cost is not nothing where it is known.
 func TestMinCostIsALowerBound(t *testing.T) {
 	t.Parallel()
-	c := policyCompiler(t)
+	c := compilers.Policies(t)
 	ones := "[" + strings.Repeat("1, ", 99) + "1]"
 	made := "[" + strings.Repeat("request.verb, ", 99) + "request.verb]"
 	object := map[string]any{"n": int64(2), "list": []any{"a", "b", "c"}, "t": true}
@@ -61,10 +62,7 @@ func TestMinCostIsALowerBound(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			expression, err := c.Compile(tc.expression)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expression := compilers.Compiled(t, c, tc.expression)
 			values := objects()[0]
 			values[cel.Object], values[cel.Request] = object, cel.Known(requests()[1])
 			value, cost, err := expression.Program().Eval(t.Context(), values)
@@ -83,7 +81,7 @@ func TestNoValueCostsLessThanMinCost(t *testing.T) {
 	t.Parallel()
 	const depth = 4
 	expressions := cases.Of(2_000)
-	c, checked, positive := policyCompiler(t), 0, 0
+	c, checked, positive := compilers.Policies(t), 0, 0
 	g := &generator{Rand: rand.New(rand.NewPCG(5681, 22))}
 	for expressions.Next() {
 		g.binders, g.serial, g.booleans, g.dynamics = nil, 0, nil, nil

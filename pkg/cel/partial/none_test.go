@@ -12,14 +12,12 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 func conditionCompiler(t *testing.T) (*cel.Compiler, *partial.Compiler) {
 	t.Helper()
-	compiler, err := cel.NewCompiler()
-	if err != nil {
-		t.Fatal(err)
-	}
+	compiler := compilers.Conditions(t)
 	inPart, err := partial.NewConditionCompiler(compiler)
 	if err != nil {
 		t.Fatal(err)
@@ -55,10 +53,7 @@ func TestNoneOf(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				program, err := compiler.Compile(text)
-				if err != nil {
-					t.Fatal(err)
-				}
+				program := compilers.Compiled(t, compiler, text)
 				got, _, err := program.Eval(t.Context(), cel.Values{cel.Object: cel.Known(map[string]any{"x": 1})})
 				if (err != nil) != tc.wantErr || got != tc.want {
 					t.Errorf("%s: got %v, %v; want %v, error %v", text, got, err, tc.want, tc.wantErr)

@@ -12,13 +12,14 @@ import (
 	"testing"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // TestResidualsOfOperators evaluates each operator, function and macro with known and unknown operands. The residual must be the
 // expected text, must not show what is known and not needed, and must come out like the whole expression for every object.
 func TestResidualsOfOperators(t *testing.T) {
 	t.Parallel()
-	c, conditions := policyCompiler(t), newCompiler(t)
+	c, conditions := compilers.Policies(t), compilers.Conditions(t)
 	objects := []any{
 		nil, map[string]any{}, map[string]any{"a": int64(1), "b": int64(2), "s": "web", "l": []any{"devs", "x"}, "m": map[string]any{"k": "v", "blue": "w"}, "t": true, "f": false},
 		map[string]any{"a": "web", "b": "1", "s": int64(1), "l": map[string]any{"devs": int64(1)}, "m": []any{"blue"}, "t": false, "f": true}, map[string]any{"a": nil, "s": "", "l": []any{}, "m": map[string]any{}, "t": "true", "f": int64(0)},
@@ -114,10 +115,7 @@ func TestResidualsOfOperators(t *testing.T) {
 			if text != tc.want {
 				t.Errorf("got  %s\nwant %s", text, tc.want)
 			}
-			whole, err := c.Compile(tc.expression)
-			if err != nil {
-				t.Fatal(err)
-			}
+			whole := compilers.Compiled(t, c, tc.expression)
 			for _, object := range objects {
 				values := alice()
 				values[cel.Object] = object
@@ -128,10 +126,7 @@ func TestResidualsOfOperators(t *testing.T) {
 				case "error":
 					gotErr = cel.ErrEvaluation
 				default:
-					residual, err := conditions.Compile(text)
-					if err != nil {
-						t.Fatal(err)
-					}
+					residual := compilers.Compiled(t, conditions, text)
 					got, _, gotErr = residual.Eval(t.Context(), cel.Values{cel.Object: object})
 				}
 				if got != want || (gotErr == nil) != (wantErr == nil) {
@@ -146,7 +141,7 @@ func TestResidualsOfOperators(t *testing.T) {
 // be an error that says so, and never a value or a residual.
 func TestEvalWithinItsCost(t *testing.T) {
 	t.Parallel()
-	c := policyCompiler(t)
+	c := compilers.Policies(t)
 	for _, tc := range []struct{ name, expression string }{
 		{name: "true", expression: `request.name == "web"`},
 		{name: "false", expression: `request.name == "x" || request.verb == "x"`},
@@ -188,7 +183,7 @@ func TestEvalWithinItsCost(t *testing.T) {
 // TestEvalOfOddRequests evaluates with requests that are not what is declared, and without any. None of them may be true.
 func TestEvalOfOddRequests(t *testing.T) {
 	t.Parallel()
-	c := policyCompiler(t)
+	c := compilers.Policies(t)
 	for name, values := range map[string]cel.Values{
 		"no request": {}, "null": {cel.Request: nil}, "a text": {cel.Request: "create"}, "a list": {cel.Request: []any{}}, "no fields": {cel.Request: map[string]any{}}, "a number for a name": {cel.Request: cel.Known(map[string]any{"name": int64(1)})},
 		"a channel": {cel.Request: make(chan int)}, "a null user": {cel.Request: cel.Known(map[string]any{"name": "x", "userInfo": nil})},
@@ -211,7 +206,7 @@ func TestEvalOfOddRequests(t *testing.T) {
 // TestResidualsAtTheBound leaves texts of the greatest length, and of one byte more.
 func TestResidualsAtTheBound(t *testing.T) {
 	t.Parallel()
-	c := policyCompiler(t)
+	c := compilers.Policies(t)
 	plan := planFor(t, c, `object.s == request.name`)
 	room := cel.MaxExpressionBytes - len(`object.s == ""`)
 	for _, tc := range []struct {

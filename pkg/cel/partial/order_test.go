@@ -10,11 +10,12 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 func TestTextIteratingLast(t *testing.T) {
 	t.Parallel()
-	compiler, err := partial.NewPolicyCompiler(newCompiler(t))
+	compiler, err := partial.NewPolicyCompiler(compilers.Conditions(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,10 +35,7 @@ func TestTextIteratingLast(t *testing.T) {
 		`[object.l.exists(x, x) && dryRun, true].all(v, v)`:                         `[dryRun && object.l.exists(x, x), true].all(v, v)`,
 		`{"a": object.l.exists(x, x) || dryRun}["a"]`:                               `{"a": dryRun || object.l.exists(x, x)}["a"]`,
 	} {
-		expression, err := compiler.Compile(text)
-		if err != nil {
-			t.Fatalf("%s: %v", text, err)
-		}
+		expression := compilers.Compiled(t, compiler, text)
 		got := expression.TextIteratingLast(cel.Object)
 		if got != want {
 			t.Errorf("%s: got %s, want %s", text, got, want)

@@ -15,12 +15,13 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // compileParts compiles an expression whose variables are pairs of names and expressions.
 func compileParts(t *testing.T, text string, variables ...string) *partial.Expression {
 	t.Helper()
-	compiler := policyCompiler(t)
+	compiler := compilers.Policies(t)
 	var named []cel.NamedExpression
 	for i := 0; i < len(variables); i += 2 {
 		named = append(named, cel.NamedExpression{Name: variables[i], Expression: variables[i+1]})

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // TestForRequests evaluates expressions for requests of which some fields are known.
@@ -57,7 +58,7 @@ func TestForRequests(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			e, err := policyCompiler(t).CompileWithVariables(tc.variables, tc.expression)
+			e, err := compilers.Policies(t).CompileWithVariables(tc.variables, tc.expression)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -90,10 +91,7 @@ func TestForRequests(t *testing.T) {
 // TestForRequestsIsBounded compiles a long expression for many requests.
 func TestForRequestsIsBounded(t *testing.T) {
 	t.Parallel()
-	e, err := policyCompiler(t).Compile(strings.Repeat(`request.verb == "get" || `, 300) + "true")
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := compilers.Compiled(t, compilers.Policies(t), strings.Repeat(`request.verb == "get" || `, 300)+"true")
 	requests := make([]map[string]string, 1000)
 	if _, err := e.ForRequests(requests); !errors.Is(err, cel.ErrBudget) {
 		t.Errorf("got %v", err)
@@ -107,10 +105,7 @@ func TestComparedTexts(t *testing.T) {
 	t.Parallel()
 	const expression = `operation == "a" || "b" != operation || operation in ["c", "d", "a"] || request.verb == "e" || object.operation == "f" ||
 		"g" in request.userInfo.groups || ["h"].exists(o, operation == o || operation == "i") || operation == object.y || has(request.verb)`
-	e, err := policyCompiler(t).Compile(expression)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := compilers.Compiled(t, compilers.Policies(t), expression)
 	if got, want := e.ComparedTexts(cel.Operation), []string{"a", "b", "c", "d", "i"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -152,7 +147,7 @@ func TestComparedTextsOfEachForm(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			e, err := policyCompiler(t).CompileWithVariables(tc.variables, tc.expression)
+			e, err := compilers.Policies(t).CompileWithVariables(tc.variables, tc.expression)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -191,10 +186,7 @@ func TestComparedValues(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			e, err := policyCompiler(t).Compile(tc.expression)
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := compilers.Compiled(t, compilers.Policies(t), tc.expression)
 			if diff := cmp.Diff([][][]string{tc.labels, tc.fields}, [][][]string{e.ComparedLabelValues(), e.ComparedFieldValues()}); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // TestResultsExcludeEachOther evaluates while the request is known. A result is one of true, false, an error and a residual, and no other: a caller that
@@ -75,10 +76,7 @@ func TestResultsExcludeEachOther(t *testing.T) {
 
 func compile(t *testing.T, text string) *partial.Expression {
 	t.Helper()
-	e, err := policyCompiler(t).Compile(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := compilers.Compiled(t, compilers.Policies(t), text)
 	return e
 }
 

@@ -10,10 +10,11 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 func TestRewritten(t *testing.T) {
-	compiler, err := partial.NewPolicyCompiler(newCompiler(t))
+	compiler, err := partial.NewPolicyCompiler(compilers.Conditions(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,10 +47,7 @@ func TestRewritten(t *testing.T) {
 		`object.items.exists(operations, operations.name == operation)`:   `object.items.exists(operations, operations.name == ("CREATE"))`,
 		`object.name == "operation" && object.operation == object.dryRun`: `object.name == "operation" && object.operation == object.dryRun`,
 	} {
-		expression, err := compiler.Compile(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expression := compilers.Compiled(t, compiler, text)
 		if got := expression.Rewritten(rewrite); got != want {
 			t.Errorf("%s: rewritten to %s, want %s", text, got, want)
 		}
@@ -60,7 +58,7 @@ func TestRewritten(t *testing.T) {
 }
 
 func TestMayQuote(t *testing.T) {
-	compiler, err := partial.NewPolicyCompiler(newCompiler(t))
+	compiler, err := partial.NewPolicyCompiler(compilers.Conditions(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,10 +83,7 @@ func TestMayQuote(t *testing.T) {
 		`oldObject.?labels[?"tier"].orValue("") == "prod"`:                                  "",
 		`authorizer.group("").resource("pods").name(oldObject.name).check("get").allowed()`: "",
 	} {
-		expression, err := compiler.Compile(text)
-		if err != nil {
-			t.Fatalf("%s: %v", text, err)
-		}
+		expression := compilers.Compiled(t, compiler, text)
 		if got := expression.MayQuote(cel.OldObject); got != want {
 			t.Errorf("%s: %q may quote, want %q", text, got, want)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // TestWantedSelectors looks for the requirements of selectors in expressions. They are bounded, and depend on nothing but constants and
@@ -49,10 +50,7 @@ func TestWantedSelectors(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			expression, err := policyCompiler(t).Compile(tc.text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expression := compilers.Compiled(t, compilers.Policies(t), tc.text)
 			limit := tc.limit
 			if limit == 0 {
 				limit = 1
@@ -79,10 +77,7 @@ func TestWantedSelectorsAreBounded(t *testing.T) {
 			}
 			parts = append(parts, "("+strings.Join(alternatives, " || ")+")")
 		}
-		expression, err := policyCompiler(t).Compile("request.labelSelector.requirements.exists(r, " + strings.Join(parts, " && ") + ")")
-		if err != nil {
-			t.Fatal(err)
-		}
+		expression := compilers.Compiled(t, compilers.Policies(t), "request.labelSelector.requirements.exists(r, "+strings.Join(parts, " && ")+")")
 		wanted, cost := expression.WantedSelectors(t.Context(), cel.Values{cel.Request: cel.Known(map[string]any{"name": "n"})}, cel.CostLimit)
 		if len(wanted) != 1 || len(wanted[0]) == 0 || len(wanted[0]) > 4 {
 			t.Errorf("got %v for %d comparisons, want up to four requirements", wanted, comparisons)

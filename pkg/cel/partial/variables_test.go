@@ -13,11 +13,12 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 func TestVariables(t *testing.T) {
 	t.Parallel()
-	c := policyCompiler(t)
+	c := compilers.Policies(t)
 	for _, tc := range []struct {
 		name       string
 		variables  []cel.NamedExpression
@@ -69,7 +70,7 @@ func TestVariables(t *testing.T) {
 
 func TestVariablesRefused(t *testing.T) {
 	t.Parallel()
-	c := policyCompiler(t)
+	c := compilers.Policies(t)
 	growing, adding := []cel.NamedExpression{{Name: "v0", Expression: `object.a`}}, []cel.NamedExpression{{Name: "v0", Expression: `[object.a]`}}
 	for i := range 20 {
 		adding = append(adding, cel.NamedExpression{Name: fmt.Sprintf("v%d", i+1), Expression: fmt.Sprintf("variables.v%[1]d + variables.v%[1]d", i)})
@@ -161,7 +162,7 @@ func TestVariableErrors(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			expression, err := policyCompiler(t).CompileWithVariables(tc.variables, tc.expression)
+			expression, err := compilers.Policies(t).CompileWithVariables(tc.variables, tc.expression)
 			if expression != nil || !errors.Is(err, tc.wantErr) {
 				t.Fatalf("got %v, %v, want %v", expression, err, tc.wantErr)
 			}
@@ -179,7 +180,7 @@ func TestVariableErrors(t *testing.T) {
 // TestCompileCosts charges what was compiled, also of an expression that does not compile: otherwise a client could have expressions compiled for nothing.
 func TestCompileCosts(t *testing.T) {
 	t.Parallel()
-	c := policyCompiler(t)
+	c := compilers.Policies(t)
 	cost := func(text string, variables ...string) uint64 {
 		var named []cel.NamedExpression
 		for i, v := range variables {

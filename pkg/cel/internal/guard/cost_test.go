@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // pairs returns n maps of two parts each.
@@ -46,7 +47,7 @@ func lists(n, length int) []any {
 // Kubernetes count some of them at 5 units.
 func TestCostOfWork(t *testing.T) {
 	t.Parallel()
-	compiler := newCompiler(t)
+	compiler := compilers.Conditions(t)
 	object := map[string]any{
 		"dense": map[string]any{"x": pairs(16_000)}, "long": strings.Repeat("a", 1_000_000), "text": strings.Repeat("a", 64_000), "short": strings.Repeat("a", 4_000),
 		"texts": texts(1_000, 1_000), "numbers": numbers(20_000), "lists": lists(100, 480), "one": []any{numbers(90_000)},
@@ -78,10 +79,7 @@ func TestCostOfWork(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			program, err := compiler.Compile(tc.expression)
-			if err != nil {
-				t.Fatal(err)
-			}
+			program := compilers.Compiled(t, compiler, tc.expression)
 			_, cost, err := program.Eval(t.Context(), values)
 			if cost < tc.want || err != nil && !errors.Is(err, cel.ErrCost) {
 				t.Errorf("got cost %d, %v, want at least %d", cost, err, tc.want)
@@ -95,7 +93,7 @@ func TestCostOfWork(t *testing.T) {
 // if the pattern is wrong.
 func TestCostGrowsWithWork(t *testing.T) {
 	t.Parallel()
-	compiler := newCompiler(t)
+	compiler := compilers.Conditions(t)
 	const n = 20
 	for _, tc := range []struct {
 		name, expression, part string
@@ -115,10 +113,7 @@ func TestCostGrowsWithWork(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			program, err := compiler.Compile(tc.expression)
-			if err != nil {
-				t.Fatal(err)
-			}
+			program := compilers.Compiled(t, compiler, tc.expression)
 			var costs []uint64
 			for _, n := range []int{n, 8 * n} {
 				part := tc.part
@@ -139,17 +134,14 @@ func TestCostGrowsWithWork(t *testing.T) {
 // long, and at run time if it is long and not a constant.
 func TestPatternsThatTakeLongToParse(t *testing.T) {
 	t.Parallel()
-	compiler := newCompiler(t)
+	compiler := compilers.Conditions(t)
 	for _, pattern := range []string{
 		strings.Repeat(`(?i:\\pL)`, 280), `(?i)[A-\\x{1e942}]`, `(?i)[B-\U0001e942]`, `(?sU-i)[B-\U0001e942]`, strings.Repeat(`[\\PL]`, 200),
 	} {
 		if _, err := compiler.Compile(`"".matches("` + pattern + `")`); !errors.Is(err, cel.ErrCompile) {
 			t.Errorf("%.40s: got %v, want ErrCompile", pattern, err)
 		}
-		program, err := compiler.Compile(`"".matches("` + pattern + `" + object)`)
-		if err != nil {
-			t.Fatal(err)
-		}
+		program := compilers.Compiled(t, compiler, `"".matches("`+pattern+`" + object)`)
 		if _, cost, err := program.Eval(t.Context(), cel.Values{cel.Object: ""}); !errors.Is(err, cel.ErrEvaluation) || cost > 2_000 {
 			t.Errorf("%.40s in parts: got cost %d, %v, want a refusal", pattern, cost, err)
 		}
@@ -159,10 +151,7 @@ func TestPatternsThatTakeLongToParse(t *testing.T) {
 			t.Errorf("%.40s: got %v, want none", pattern, err)
 		}
 	}
-	program, err := compiler.Compile(`"".matches(object)`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := compilers.Compiled(t, compiler, `"".matches(object)`)
 	for _, tc := range []struct {
 		length int
 		failed bool
@@ -178,7 +167,7 @@ func TestPatternsThatTakeLongToParse(t *testing.T) {
 // end it after a few of its steps, whatever || does with errors.
 func TestWorkEndsMacros(t *testing.T) {
 	t.Parallel()
-	compiler := newCompiler(t)
+	compiler := compilers.Conditions(t)
 	object := map[string]any{
 		"dense": map[string]any{"x": pairs(16_000)}, "long": strings.Repeat("a", 1_000_000), "short": strings.Repeat("a", 4_000), "numbers": numbers(20_000), "texts": texts(1_000, 1_000),
 	}
@@ -194,10 +183,7 @@ func TestWorkEndsMacros(t *testing.T) {
 	} {
 		t.Run(expression, func(t *testing.T) {
 			t.Parallel()
-			program, err := compiler.Compile(expression)
-			if err != nil {
-				t.Fatal(err)
-			}
+			program := compilers.Compiled(t, compiler, expression)
 			if got, cost, err := program.Eval(t.Context(), cel.Values{cel.Object: object, cel.OldObject: object}); got || !errors.Is(err, cel.ErrCost) {
 				t.Errorf("got %v, %v at cost %d, want ErrCost", got, err, cost)
 			}
@@ -208,10 +194,7 @@ func TestWorkEndsMacros(t *testing.T) {
 // TestEvaluationNeedsAContext evaluates after the end of a request, also what has no macros.
 func TestEvaluationNeedsAContext(t *testing.T) {
 	t.Parallel()
-	program, err := newCompiler(t).Compile(`object == oldObject`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := compilers.Compiled(t, compilers.Conditions(t), `object == oldObject`)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if got, cost, err := program.Eval(ctx, cel.Values{cel.Object: int64(1), cel.OldObject: int64(1)}); got || cost != 0 || !errors.Is(err, context.Canceled) {
@@ -237,7 +220,7 @@ func (c cancelling) Whole() cel.Value { return cel.Text("") }
 // function must not be called, and no || absorbs the end.
 func TestEvaluationEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	compiler := newCompiler(t)
+	compiler := compilers.Conditions(t)
 	for _, expression := range []string{
 		`object.a.matches("b") || object.b.matches("b") || true`,
 		`object.a.find("b") == "x" || object.b.lowerAscii() == "b" || true`,
@@ -246,10 +229,7 @@ func TestEvaluationEndsWithItsContext(t *testing.T) {
 	} {
 		t.Run(expression, func(t *testing.T) {
 			t.Parallel()
-			program, err := compiler.Compile(expression)
-			if err != nil {
-				t.Fatal(err)
-			}
+			program := compilers.Compiled(t, compiler, expression)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			var read []string

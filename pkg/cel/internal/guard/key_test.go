@@ -12,13 +12,14 @@ import (
 	"testing"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // TestLongKeysAreCharged looks up long texts, which a map hashes, and makes maps with them. Every text must be paid for,
 // also if the lookup or the map fails.
 func TestLongKeysAreCharged(t *testing.T) {
 	t.Parallel()
-	compiler := newCompiler(t)
+	compiler := compilers.Conditions(t)
 	const size, bytesPerUnit = 1 << 20, 300
 	for _, tc := range []struct {
 		name, expression string
@@ -49,10 +50,7 @@ func TestLongKeysAreCharged(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			program, err := compiler.Compile(tc.expression)
-			if err != nil {
-				t.Fatal(err)
-			}
+			program := compilers.Compiled(t, compiler, tc.expression)
 			var costs []uint64
 			for _, size := range []int{8, size} {
 				text := strings.Repeat("a", size)
@@ -73,17 +71,14 @@ func TestLongKeysAreCharged(t *testing.T) {
 // TestLongKeysInMacros looks a long text up in nested macros. The cost limit must end the evaluation soon.
 func TestLongKeysInMacros(t *testing.T) {
 	t.Parallel()
-	compiler := newCompiler(t)
+	compiler := compilers.Conditions(t)
 	text := strings.Repeat("a", 1<<20)
 	for _, step := range []string{`!object.map[?object.text].hasValue()`, `{object.text: 1}.size() == 1`} {
 		expression := step
 		for i := range 5 {
 			expression = fmt.Sprintf("[0,1,2,3,4,5,6,7,8,9].all(x%d, %s)", i, expression)
 		}
-		program, err := compiler.Compile(expression)
-		if err != nil {
-			t.Fatal(err)
-		}
+		program := compilers.Compiled(t, compiler, expression)
 		_, cost, err := program.Eval(t.Context(), cel.Values{cel.Object: map[string]any{"text": text, "map": map[string]any{}}})
 		if !errors.Is(err, cel.ErrCost) {
 			t.Errorf("%s: got %v at cost %d, want ErrCost", step, err, cost)

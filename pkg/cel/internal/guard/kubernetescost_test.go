@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/library"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // TestCostIsThatOfKubernetes asks that what bounds expressions here does not make them
@@ -48,10 +49,7 @@ func TestCostIsThatOfKubernetes(t *testing.T) {
 	} {
 		t.Run(expression, func(t *testing.T) {
 			t.Parallel()
-			program, err := compiler.Compile(expression)
-			if err != nil {
-				t.Fatal(err)
-			}
+			program := compilers.Compiled(t, compiler, expression)
 			checked, issues := env.Compile(expression)
 			if issues.Err() != nil {
 				t.Fatal(issues.Err())

@@ -12,6 +12,7 @@ import (
 	"github.com/google/cel-go/common/types"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // TestSharedErrorsDoNotRace evaluates at once what ends in errors that cel-go shares. It
@@ -21,12 +22,9 @@ func TestSharedErrorsDoNotRace(t *testing.T) {
 	if e, ok := types.NoSuchOverloadErr().(*types.Err); !ok || e.NodeID() == 0 {
 		t.Error("the error of overloads has no label")
 	}
-	compiler := newCompiler(t)
+	compiler := compilers.Conditions(t)
 	for _, text := range []string{`object.a / object.b == 1`, `timestamp(object.c) == timestamp(0)`} {
-		program, err := compiler.Compile(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		program := compilers.Compiled(t, compiler, text)
 		var group sync.WaitGroup
 		for range 8 {
 			group.Go(func() {

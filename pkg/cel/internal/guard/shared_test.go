@@ -17,6 +17,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/test/testutil/cases"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // countedList is a list that counts how often elements are read from it. It has the same element at
@@ -112,7 +113,7 @@ func calls(t *testing.T) (result []string) {
 // to 8^9 parts. Nothing may read more than some parts, neither the function nor the count of what it costs.
 func TestNoFunctionWalksSharedValuesUnbounded(t *testing.T) {
 	t.Parallel()
-	compiler := newCompiler(t)
+	compiler := compilers.Conditions(t)
 	const bound = 1_000_000
 	expressions := calls(t)
 	for c := cases.Of(len(expressions)); c.Next(); {
@@ -124,10 +125,7 @@ func TestNoFunctionWalksSharedValuesUnbounded(t *testing.T) {
 				if other == "a number" {
 					values[cel.OldObject] = int64(100)
 				}
-				program, err := compiler.Compile(expression)
-				if err != nil {
-					t.Fatal(err)
-				}
+				program := compilers.Compiled(t, compiler, expression)
 				_, cost, err := program.Eval(t.Context(), values)
 				if reads > bound || uint64(reads) > 100+4*cost {
 					t.Errorf("%s of %s and %s: got %d reads for %d units, %.100v", expression, name, other, reads, cost, err)
@@ -141,7 +139,7 @@ func TestNoFunctionWalksSharedValuesUnbounded(t *testing.T) {
 // eight times into a list, again and again.
 func TestValuesThatHoldThemselves(t *testing.T) {
 	t.Parallel()
-	compiler := newCompiler(t)
+	compiler := compilers.Conditions(t)
 	value := `[dyn(object)]` + strings.Repeat(".map(a, [a, a, a, a, a, a, a, a])", 9)
 	long := `[[1]]` + strings.Repeat(".map(a, a + a + a + a + a + a + a + a)", 8)
 	for _, tc := range []struct{ name, expression string }{
@@ -162,10 +160,7 @@ func TestValuesThatHoldThemselves(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			program, err := compiler.Compile(tc.expression)
-			if err != nil {
-				t.Fatal(err)
-			}
+			program := compilers.Compiled(t, compiler, tc.expression)
 			if got, cost, err := program.Eval(t.Context(), cel.Values{cel.Object: int64(1)}); got || (!errors.Is(err, cel.ErrEvaluation) && !errors.Is(err, cel.ErrCost)) {
 				t.Errorf("got %v, %v at cost %d, want a refusal", got, err, cost)
 			}

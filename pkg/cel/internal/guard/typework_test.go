@@ -13,12 +13,13 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/internal/engine"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // TestOrdinaryConditionsCompileWithinTheTypeWork compiles policies of many terms.
 func TestOrdinaryConditionsCompileWithinTheTypeWork(t *testing.T) {
 	t.Parallel()
-	compiler := newCompiler(t)
+	compiler := compilers.Conditions(t)
 	for _, tc := range []struct{ name, expression string }{
 		{name: "300 comparisons of fields", expression: strings.Repeat(`object.spec.x == "a" || `, 300) + "false"},
 		{name: "80 labels", expression: strings.Repeat(`object.metadata.labels["team"] == "a" || `, 80) + "false"},
@@ -40,7 +41,7 @@ func TestOrdinaryConditionsCompileWithinTheTypeWork(t *testing.T) {
 // is the same for a program that is kept and for an expression that does not compile.
 func TestCompileCost(t *testing.T) {
 	t.Parallel()
-	compiler := newCompiler(t)
+	compiler := compilers.Conditions(t)
 	cost := func(text string) uint64 {
 		_, cost, _ := compiler.CompileWithCost(text)
 		return cost

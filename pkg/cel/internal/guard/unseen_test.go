@@ -15,6 +15,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // TestCostOfEveryFunction calls every function of the environment with long texts, which the tracker
@@ -22,7 +23,7 @@ import (
 // call must cost more than a call with small values, also if it fails.
 func TestCostOfEveryFunction(t *testing.T) {
 	t.Parallel()
-	compiler := newCompiler(t)
+	compiler := compilers.Conditions(t)
 	const bytesPerUnit, readsPerUnit = 512, 4
 	long := types.String(strings.Repeat("a", 200_000))
 	empty := types.DefaultTypeAdapter.NativeToValue([]any{})
@@ -30,10 +31,7 @@ func TestCostOfEveryFunction(t *testing.T) {
 		if !readsValues(expression) {
 			continue
 		}
-		program, err := compiler.Compile(expression)
-		if err != nil {
-			t.Fatal(err)
-		}
+		program := compilers.Compiled(t, compiler, expression)
 		for _, other := range []ref.Val{types.String("a"), types.Int(1), long} {
 			if _, cost, err := program.Eval(t.Context(), cel.Values{cel.Object: long, cel.OldObject: other}); cost < uint64(len(long))/bytesPerUnit {
 				t.Errorf("%s of a long text and %.10v: got %d units, %.100v", expression, other, cost, err)
@@ -76,7 +74,7 @@ func readsValues(expression string) bool {
 // nothing. want is about a unit for each microsecond.
 func TestUnseenWorkIsCharged(t *testing.T) {
 	t.Parallel()
-	compiler := newCompiler(t)
+	compiler := compilers.Conditions(t)
 	object := map[string]any{
 		"long": strings.Repeat("a", 1_000_000), "text": strings.Repeat("a", 64_000), "quotes": strings.Repeat(`"`, 60_000), "name": "n", "keys": map[string]any{},
 		"short": slices.Repeat([]any{"a"}, 90_000), "empty": slices.Repeat([]any{[]any{}}, 90_000), "mixed": append(numbers(90_000), "a"), "numbers": numbers(10),
@@ -129,10 +127,7 @@ func TestUnseenWorkIsCharged(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			program, err := compiler.Compile(tc.expression)
-			if err != nil {
-				t.Fatal(err)
-			}
+			program := compilers.Compiled(t, compiler, tc.expression)
 			if _, cost, err := program.Eval(t.Context(), values); cost < tc.want || err != nil && !errors.Is(err, cel.ErrCost) {
 				t.Errorf("got cost %d, %v, want at least %d", cost, err, tc.want)
 			}
@@ -143,14 +138,11 @@ func TestUnseenWorkIsCharged(t *testing.T) {
 // TestLongTextsAreRefused calls functions with texts that are too long for what they read.
 func TestLongTextsAreRefused(t *testing.T) {
 	t.Parallel()
-	compiler := newCompiler(t)
+	compiler := compilers.Conditions(t)
 	for _, expression := range []string{
 		`bool(object)`, `timestamp(0).getHours(object) == 1`, `timestamp(0).getFullYear(object) == 1`, `format.named(object).hasValue()`, `object.findAll("b") == []`,
 	} {
-		program, err := compiler.Compile(expression)
-		if err != nil {
-			t.Fatal(err)
-		}
+		program := compilers.Compiled(t, compiler, expression)
 		if got, cost, err := program.Eval(t.Context(), cel.Values{cel.Object: strings.Repeat("a", 100_000)}); got || err == nil || !strings.Contains(err.Error(), "too large") {
 			t.Errorf("%s: got %v, %v at cost %d, want a refusal", expression, got, err, cost)
 		}
@@ -160,7 +152,7 @@ func TestLongTextsAreRefused(t *testing.T) {
 // TestMembershipInConstants searches literals for texts, also for texts that are longer than all elements.
 func TestMembershipInConstants(t *testing.T) {
 	t.Parallel()
-	compiler := newCompiler(t)
+	compiler := compilers.Conditions(t)
 	for _, tc := range []struct {
 		expression, object string
 		want               bool
@@ -173,10 +165,7 @@ func TestMembershipInConstants(t *testing.T) {
 		{expression: `object in {"a": 1, "bc": 2}`, object: "abc", want: false},
 		{expression: `object in []`, object: "a", want: false},
 	} {
-		program, err := compiler.Compile(tc.expression)
-		if err != nil {
-			t.Fatal(err)
-		}
+		program := compilers.Compiled(t, compiler, tc.expression)
 		if got, _, err := program.Eval(t.Context(), cel.Values{cel.Object: tc.object}); got != tc.want || err != nil {
 			t.Errorf("%s for %q: got %v, %v, want %v", tc.expression, tc.object, got, err, tc.want)
 		}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/test/testutil/rows"
 )
 
 // native returns a value that prints the same every time. A list that a literal makes prints its maps in any order.
@@ -80,117 +81,27 @@ func tracedValues() cel.Values {
 
 func TestTrace(t *testing.T) {
 	t.Parallel()
-	for _, tc := range []struct {
-		name, text string
-		variables  []string
-		unknown    []cel.Variable
-		want       string
-	}{
-		{name: "a comparison", text: `object.spec.class == "dev"`, want: `
-false <- object.spec.class == "dev"
-  gold <- object.spec.class {object [spec class]}
-  dev <- "dev"
-`},
-		{name: "a chain has all operands", text: `object.spec.size == 3 && object.spec.class == "dev" && object.spec.none`, want: `
-false <- object.spec.size == 3 && object.spec.class == "dev" && object.spec.none
-  true <- object.spec.size == 3
-    3 <- object.spec.size {object [spec size]}
-    3 <- 3
-  false <- object.spec.class == "dev"
-    gold <- object.spec.class {object [spec class]}
-    dev <- "dev"
-  no such key <- object.spec.none {object [spec none]}
-`},
-		{name: "the branch that is chosen, and the field of it", variables: []string{"of", `operation == "DELETE" ? oldObject : object`}, text: `variables.of.spec.size > 3 ? object.a == 1 : !has(object.spec.class)`, want: `
-false <- (operation == "DELETE" ? oldObject : object).spec.size > 3 ? object.a == 1 : !has(object.spec.class)
-  false <- (operation == "DELETE" ? oldObject : object).spec.size > 3
-    3 <- (operation == "DELETE" ? oldObject : object).spec.size {object [spec size]}
-    3 <- 3
-  false <- !has(object.spec.class)
-    true <- has(object.spec.class) {object [spec class]}
-`},
-		{name: "an optional field with a name of the request", text: `object.metadata.?labels[request.userInfo.username].orValue("") != ""`, want: `
-false <- object.metadata.?labels[request.userInfo.username].orValue("") != ""
-   <- object.metadata.?labels[request.userInfo.username].orValue("") {object [metadata labels alice]}
-   <- ""
-`},
-		{name: "the elements that make all false", text: `object.spec.list.all(e, e.?on.orValue(false))`, want: `
-false <- object.spec.list.all(e, e.?on.orValue(false))
-  [map[n:a on:true] map[n:b]] <- object.spec.list {object [spec list]}
-  false <- e.?on.orValue(false) [e=map[n:b] [spec list 1]] {object [spec list 1 on]}
-`},
-		{name: "the elements that make exists true", text: `object.spec.list.exists(i, e, e.n == "b" && i > 0)`, want: `
-true <- object.spec.list.exists(i, e, e.n == "b" && i > 0)
-  [map[n:a on:true] map[n:b]] <- object.spec.list {object [spec list]}
-  true <- e.n == "b" && i > 0 [e=map[n:b] [spec list 1]]
-    true <- e.n == "b"
-      b <- e.n {object [spec list 1 n]}
-      b <- "b"
-    true <- i > 0
-      1 <- i
-      0 <- 0
-`},
-		{name: "the elements of a sum of lists", variables: []string{"all", `object.spec.?none.orValue([]) + [object.spec.list[0]] + object.spec.list`}, text: `variables.all.exists(e, e.n == "b")`, want: `
-true <- (object.spec.?none.orValue([]) + [object.spec.list[0]] + object.spec.list).exists(e, e.n == "b")
-  [map[n:a on:true] map[n:a on:true] map[n:b]] <- object.spec.?none.orValue([]) + [object.spec.list[0]] + object.spec.list
-    [map[n:a on:true]] <- object.spec.?none.orValue([]) + [object.spec.list[0]]
-      [] <- object.spec.?none.orValue([]) {object [spec none]}
-      [map[n:a on:true]] <- [object.spec.list[0]]
-        map[n:a on:true] <- object.spec.list[0] {object [spec list 0]}
-    [map[n:a on:true] map[n:b]] <- object.spec.list {object [spec list]}
-  true <- e.n == "b" [e=map[n:b] [spec list 1]]
-    b <- e.n {object [spec list 1 n]}
-    b <- "b"
-`},
-		{name: "the keys of a map", text: `object.metadata.labels.all(k, k == "team")`, want: `
-false <- object.metadata.labels.all(k, k == "team")
-  map[team:blue tier:prod] <- object.metadata.labels {object [metadata labels]}
-  false <- k == "team" [k=tier key [metadata labels tier]]
-    tier <- k
-    team <- "team"
-`},
-		{name: "another macro has its range", text: `object.spec.list.map(e, e.n).size() == 1`, want: `
-false <- object.spec.list.map(e, e.n).size() == 1
-  2 <- object.spec.list.map(e, e.n).size()
-    [a b] <- object.spec.list.map(e, e.n)
-      [map[n:a on:true] map[n:b]] <- object.spec.list {object [spec list]}
-  1 <- 1
-`},
-		{name: "elements that do not decide take no place", text: `[1, 2, 3, 4, 5, 6, 7, 8].all(a, [1, 2, 3, 4, 5, 6, 7, 8].all(b, [1, 2, 3, 4, 5, 6, 7, 8].all(c, a + b + c < 100 + object.spec.size))) && object.spec.none == 1`, want: `
-no such key <- [1, 2, 3, 4, 5, 6, 7, 8].all(a, [1, 2, 3, 4, 5, 6, 7, 8].all(b, [1, 2, 3, 4, 5, 6, 7, 8].all(c, a + b + c < 100 + object.spec.size))) && object.spec.none == 1
-  true <- [1, 2, 3, 4, 5, 6, 7, 8].all(a, [1, 2, 3, 4, 5, 6, 7, 8].all(b, [1, 2, 3, 4, 5, 6, 7, 8].all(c, a + b + c < 100 + object.spec.size)))
-    [1 2 3 4 5 6 7 8] <- [1, 2, 3, 4, 5, 6, 7, 8]
-  no such key <- object.spec.none == 1
-    no such key <- object.spec.none {object [spec none]}
-    1 <- 1
-`},
-		{name: "what is not known", text: `options.x == "a" || object.spec.class == "gold"`, unknown: []cel.Variable{cel.Options}, want: `
-true <- options.x == "a" || object.spec.class == "gold"
-  unknown <- options.x == "a"
-    unknown <- options.x {options [x]}
-    a <- "a"
-  true <- object.spec.class == "gold"
-    gold <- object.spec.class {object [spec class]}
-    gold <- "gold"
-`},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			e := compileParts(t, tc.text, tc.variables...)
-			values := tracedValues()
-			traced := e.Trace(t.Context(), values, partial.TraceLimit, tc.unknown...)
-			if traced == nil {
-				t.Fatal("there is no trace")
-			}
-			if diff := cmp.Diff(strings.TrimPrefix(tc.want, "\n"), traceLines(traced, "")); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
-			result, _, err := e.Program().Eval(t.Context(), values)
-			if traced.Err == nil != (err == nil) || err == nil && traced.Value != types.Bool(result) {
-				t.Errorf("the trace is %v, and the program %t, %v", traced.Value, result, err)
-			}
-		})
+	type row struct {
+		Variables []string // each name and its expression
+		Text      string
+		Unknown   []cel.Variable
+		Want      string
 	}
+	rows.Run(t, "testdata/trace.yaml", func(t *testing.T, tc row) {
+		e := compileParts(t, tc.Text, tc.Variables...)
+		values := tracedValues()
+		traced := e.Trace(t.Context(), values, partial.TraceLimit, tc.Unknown...)
+		if traced == nil {
+			t.Fatal("there is no trace")
+		}
+		if diff := cmp.Diff(tc.Want, traceLines(traced, "")); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+		result, _, err := e.Program().Eval(t.Context(), values)
+		if traced.Err == nil != (err == nil) || err == nil && traced.Value != types.Bool(result) {
+			t.Errorf("the trace is %v, and the program %t, %v", traced.Value, result, err)
+		}
+	})
 }
 
 // TestTraceReads checks from which fields a value is said to come: a caller that may not show them relies on it.

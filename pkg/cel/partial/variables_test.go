@@ -14,58 +14,25 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/test/testutil/compilers"
+	"github.com/proviso-authz/proviso/test/testutil/rows"
 )
 
 func TestVariables(t *testing.T) {
 	t.Parallel()
 	c := compilers.Policies(t)
-	for _, tc := range []struct {
-		name       string
-		variables  []cel.NamedExpression
-		expression string
-		want       string
-	}{
-		{name: "of the design", variables: []cel.NamedExpression{{Name: "subjectOf", Expression: `operation == "DELETE" ? oldObject : object`}}, expression: `variables.subjectOf.spec.storageClassName == "dev"`,
-			want: `(operation == "DELETE" ? oldObject : object).spec.storageClassName == "dev"`},
-		{name: "known", variables: []cel.NamedExpression{{Name: "user", Expression: `request.userInfo.username`}}, expression: `object.owner == variables.user`, want: `object.owner == "alice"`},
-		{name: "one of the other", variables: []cel.NamedExpression{{Name: "a", Expression: `request.name`}, {Name: "b", Expression: `variables.a + "-1"`}}, expression: `object.name == variables.b || object.name == variables.a`,
-			want: `object.name == "web-1" || object.name == "web"`},
-		{name: "macros", variables: []cel.NamedExpression{{Name: "devs", Expression: `request.userInfo.groups.filter(g, g.startsWith("dev"))`}, {Name: "inDevs", Expression: `variables.devs.exists(d, d == object.group)`}}, expression: `variables.inDevs`,
-			want: `"devs" == object.group`},
-		{name: "in a macro", variables: []cel.NamedExpression{{Name: "names", Expression: `object.spec.containers.map(c, c.name)`}}, expression: `object.spec.names.all(n, n in variables.names)`,
-			want: `object.spec.names.all(n, n in object.spec.containers.map(c, c.name))`},
-		{name: "in a macro that binds the same name", variables: []cel.NamedExpression{{Name: "mine", Expression: `object.items.exists(c, c == request.name)`}}, expression: `object.containers.all(c, c.ok == 1 && variables.mine)`,
-			want: `object.containers.all(c, c.ok == 1 && object.items.exists(c2, c2 == "web"))`},
-		{name: "in a macro in a macro of the same names", variables: []cel.NamedExpression{{Name: "mine", Expression: `object.items.exists(c, k, c == request.name && c == k)`}, {Name: "both", Expression: `object.l.all(k, variables.mine && k == object.c2)`}},
-			expression: `object.containers.all(c, object.m.all(k, c == k && variables.both && variables.mine))`,
-			want:       `object.containers.all(c, object.m.all(k, c == k && object.l.all(k3, object.items.exists(c2, k2, c2 == "web" && c2 == k2) && k3 == object.c2) && object.items.exists(c3, k2, c3 == "web" && c3 == k2)))`},
-		{name: "with an optional of the same name", variables: []cel.NamedExpression{{Name: "mine", Expression: `object.?a.optMap(v, v == request.name).orValue(false)`}}, expression: `object.?b.optMap(v, v == 1 || variables.mine).orValue(false)`,
-			want: `object.?b.optMap(v, v == 1 || object.?a.optMap(v2, v2 == "web").orValue(false)).orValue(false)`},
-		{name: "an error where it is not needed", variables: []cel.NamedExpression{{Name: "bad", Expression: `request.userInfo.extra["nope"][0]`}}, expression: `request.verb == "create" || variables.bad == "x"`, want: "true"},
-		{name: "never used", variables: []cel.NamedExpression{{Name: "unused", Expression: `object.x`}}, expression: `has(object.y)`, want: "has(object.y)"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			expression, err := c.CompileWithVariables(tc.variables, tc.expression)
-			if err != nil {
-				t.Fatal(err)
-			}
-			plan, err := expression.Plan(cel.Request)
-			if err != nil {
-				t.Fatal(err)
-			}
-			outcome := plan.Eval(t.Context(), alice())
-			got := fmt.Sprint(outcome.IsTrue())
-			if r := outcome.Residual(); r != nil {
-				if got, err = r.Text(); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if got != tc.want {
-				t.Errorf("got  %s\nwant %s", got, tc.want)
-			}
-		})
+	type row struct {
+		Variables        []cel.NamedExpression
+		Expression, Want string
 	}
+	rows.Run(t, "testdata/variables.yaml", func(t *testing.T, tc row) {
+		expression, err := c.CompileWithVariables(tc.Variables, tc.Expression)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := leftOf(t, expression, alice()); got != tc.Want {
+			t.Errorf("got  %s\nwant %s", got, tc.Want)
+		}
+	})
 }
 
 func TestVariablesRefused(t *testing.T) {

@@ -8,12 +8,16 @@ package cel_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/test/testutil/compilers"
+	"github.com/proviso-authz/proviso/test/testutil/rows"
 )
 
 func TestCompileRefuses(t *testing.T) {
@@ -251,6 +255,119 @@ func TestCompileOnce(t *testing.T) {
 			if programs[i] != programs[0] || errs[i] != errs[0] || (programs[i] == nil) == (errs[i] == nil) {
 				t.Errorf("%s: caller %d got %p, %v, and the first %p, %v", text, i, programs[i], errs[i], programs[0], errs[0])
 			}
+		}
+	}
+}
+
+// TestLibrary evaluates every operator and function of CEL and of the libraries of Kubernetes on values that the compiler cannot see, as
+// the specification of the language and the documents of the libraries say. Authors of policies rely on each of them, also
+// at the ends of its range.
+func TestLibrary(t *testing.T) {
+	t.Parallel()
+	compiler := compilers.Conditions(t)
+	object := map[string]any{
+		"zero": int64(0), "one": int64(1), "two": int64(2), "minus": int64(-7), "max": int64(math.MaxInt64), "min": int64(math.MinInt64), "half": 0.5, "nan": math.NaN(), "inf": math.Inf(1), "negzero": math.Copysign(0, -1),
+		"yes": true, "no": false, "absent": nil, "empty": "", "a": "a", "text": "Grüße, Welt", "bad": "\xff", "list": []any{int64(3), int64(1), int64(2)}, "words": []any{"b", "a", "b"}, "none": []any{}, "nested": []any{[]any{int64(1)}, []any{int64(2), []any{int64(3)}}},
+		"mixed": []any{int64(1), "1", 1.0, nil}, "map": map[string]any{"k": "v", "n": int64(1)}, "nothing": map[string]any{}, "quantity": "1500m", "ip": "10.0.0.1", "cidr": "10.0.0.0/8", "url": "https://u:p@h.example:8443/p%20q/?a=b&a=c&d=", "version": "1.2.3-rc.1+b",
+		"time": "2024-02-29T23:59:59.123Z", "duration": "1h30m", "json": `{"a":1}`, "pattern": "^[a-z]+$",
+	}
+	type row struct {
+		Expression string
+		IsFalse    bool
+		Error      string
+	}
+	rows.Run(t, "testdata/library.yaml", func(t *testing.T, tc row) {
+		got, _, err := compilers.Compiled(t, compiler, tc.Expression).Eval(t.Context(), cel.Values{cel.Object: object})
+		switch {
+		case tc.Error == "" && (err != nil || got == tc.IsFalse):
+			t.Errorf("got %v, %v, want %v", got, err, !tc.IsFalse)
+		case tc.Error != "" && (got || !errors.Is(err, cel.ErrEvaluation) || !strings.Contains(err.Error(), tc.Error)):
+			t.Errorf("got %v, %v, want ErrEvaluation with %q", got, err, tc.Error)
+		}
+	})
+}
+
+// TestFailureClassQuotesNothing evaluates expressions whose errors quote the object.
+func TestFailureClassQuotesNothing(t *testing.T) {
+	t.Parallel()
+	const secret = "se(cret"
+	compiler := compilers.Conditions(t)
+	object := map[string]any{"s": secret, "m": map[string]any{}, "l": []any{}, "i": int64(77), "big": int64(1 << 62)}
+	for _, tc := range []struct{ name, expression, want string }{
+		{name: "a field", expression: `object.missing == 1`, want: "no such key"},
+		{name: "a key from the object", expression: `object.m[object.s] == 1`, want: "no such key"},
+		{name: "an index from the object", expression: `object.l[object.i] == 1`, want: "index out of bounds"},
+		{name: "an IP address", expression: `ip(object.s) == ip("::1")`, want: "conversion failed"},
+		{name: "a network", expression: `cidr(object.s).containsIP("1.1.1.1")`, want: "conversion failed"},
+		{name: "a URL", expression: `url(object.s).getHost() == "x"`, want: "conversion failed"},
+		{name: "a quantity", expression: `quantity(object.s).isGreaterThan(quantity("1"))`, want: "conversion failed"},
+		{name: "a timestamp", expression: `timestamp(object.s) == timestamp("2020-01-01T00:00:00Z")`, want: "conversion failed"},
+		{name: "a duration", expression: `duration(object.s) == duration("1s")`, want: "conversion failed"},
+		{name: "an int", expression: `int(object.s) == 1`, want: "conversion failed"},
+		{name: "a time zone", expression: `timestamp("2020-01-01T00:00:00Z").getHours(object.s) == 1`, want: "conversion failed"},
+		{name: "a pattern", expression: `"a".matches(object.s)`, want: "invalid regular expression"},
+		{name: "a pattern to find", expression: `"a".find(object.s) == ""`, want: "invalid regular expression"},
+		{name: "a slice", expression: `object.l.slice(5, 9) == []`, want: "index out of bounds"},
+		{name: "types", expression: `object.s + object.i == "x"`, want: "no such overload"},
+		{name: "zero", expression: `1 / (object.i - 77) == 1`, want: "division by zero"},
+		{name: "overflow", expression: `object.big + object.big == 1`, want: "overflow"},
+		{name: "no optional", expression: `object.?none.value() == 1`, want: "the optional has no value"},
+		{name: "any other", expression: `semver(object.s).major() == 1`, want: "evaluation failed"},
+		{name: "cost", expression: `[0,1,2,3,4,5,6,7,8,9].all(a, [0,1,2,3,4,5,6,7,8,9].all(b, [0,1,2,3,4,5,6,7,8,9].all(c, [0,1,2,3,4,5,6,7,8,9].all(d, [0,1,2,3,4,5,6,7,8,9].all(e, [0,1,2,3,4,5,6,7,8,9].all(f, [0,1,2,3,4,5,6,7,8,9].all(g, object.i != a + b + c + d + e + f + g + 100)))))))`, want: "cost limit exceeded"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			program := compilers.Compiled(t, compiler, tc.expression)
+			_, _, err := program.Eval(t.Context(), cel.Values{cel.Object: object})
+			if err == nil {
+				t.Fatal("the evaluation did not fail")
+			}
+			if !errors.Is(err, cel.ErrEvaluation) && !errors.Is(err, cel.ErrCost) {
+				t.Errorf("got %v, want ErrEvaluation or ErrCost", err)
+			}
+			got := cel.FailureClass(fmt.Errorf("wrapped: %w", err))
+			if got != tc.want || strings.Contains(got, "cret") || strings.Contains(got, "77") {
+				t.Errorf("got class %q of %v, want %q", got, err, tc.want)
+			}
+		})
+	}
+}
+
+// TestFailureClassOfOthers has errors that no evaluation made.
+func TestFailureClassOfOthers(t *testing.T) {
+	t.Parallel()
+	if got := cel.FailureClass(errors.New("no such key: secret")); got != "evaluation failed" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestDescribeVariables asks what the compiler of policies says about names that there are not.
+func TestDescribeVariables(t *testing.T) {
+	t.Parallel()
+	conditions := compilers.Conditions(t)
+	compiler, err := partial.NewPolicyCompiler(conditions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const variables = "; the variables are request, object, oldObject, operation, options, dryRun, namespaceObject, authorizer, variables"
+	for condition, want := range map[string]string{
+		`user == "a"`:                      "undeclared reference to 'user'" + variables,
+		`Object.a == 1`:                    "undeclared reference to 'Object', did you mean 'object'?" + variables,
+		`oldobject.a == 1 && x.y`:          "1:1: undeclared reference to 'oldobject', did you mean 'oldObject'?; ERROR: <input>:1:21: undeclared reference to 'x'" + variables,
+		`request.user.username == "a"`:     "undefined field 'user', did you mean 'userInfo' or 'username'?",
+		`request.username == "a"`:          "undefined field 'username'",
+		`request.operation == "CREATE"`:    "undefined field 'operation', did you mean the variable 'operation'?",
+		`request.userinfo.username == ""`:  "undefined field 'userinfo', did you mean 'userInfo'?",
+		`request.userInfo.userName == ""`:  "undefined field 'userName', did you mean 'username'?",
+		`namespaceObject.metadata.label.a`: "undefined field 'label', did you mean 'labelSelector' or 'labels'?",
+		`request.verb == 1`:                "found no matching overload for '_==_' applied to '(string, int)'",
+	} {
+		_, err := compiler.Compile(condition)
+		if err == nil {
+			t.Fatalf("%s compiles", condition)
+		}
+		if got := cel.DescribeVariables(err.Error()); !strings.HasSuffix(got, want) {
+			t.Errorf("%s: got %s\nwant %s", condition, got, want)
 		}
 	}
 }

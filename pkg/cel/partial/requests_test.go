@@ -14,7 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/test/testutil/compilers"
+	"github.com/proviso-authz/proviso/test/testutil/rows"
 )
 
 // TestForRequests evaluates expressions for requests of which some fields are known.
@@ -191,5 +193,86 @@ func TestComparedValues(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestReadsRequestField finds the fields of request that an expression reads, also inside other fields.
+func TestReadsRequestField(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		expression string
+		path       []string
+		want       bool
+	}{
+		{`request.userInfo.username == "a"`, []string{"userInfo"}, true},
+		{`request.userInfo.username == "a"`, []string{"userInfo", "username"}, true},
+		{`request.userInfo.username == "a"`, []string{"userInfo", "groups"}, false},
+		{`request.userInfo == request.userInfo`, []string{"userInfo", "groups"}, true},
+		{`request == request`, []string{"userInfo", "groups"}, true},
+		{`request.?userInfo.groups.hasValue()`, []string{"userInfo", "groups"}, true},
+		{`["a"].exists(x, x in request.userInfo.groups)`, []string{"userInfo", "groups"}, true},
+		{`request.userInfo.extra["k"] == ["v"]`, []string{"userInfo", "extra", "k"}, true},
+		{`request.name == "a"`, []string{"userInfo"}, false},
+		{`object.metadata.name == "a"`, []string{"name"}, false},
+	} {
+		if got := compile(t, tc.expression).ReadsRequestField(tc.path[0], tc.path[1:]...); got != tc.want {
+			t.Errorf("%s reads %v: got %v, want %v", tc.expression, tc.path, got, tc.want)
+		}
+	}
+}
+
+// TestPartialChecksForOthers has conditions of a policy of the namespace demo.
+func TestPartialChecksForOthers(t *testing.T) {
+	t.Parallel()
+	compiler := compilers.Policies(t)
+	type row struct {
+		Condition           string
+		Variables           []cel.NamedExpression
+		Want, WantOfCluster bool
+	}
+	rows.Run(t, "testdata/others.yaml", func(t *testing.T, tc row) {
+		expression, err := compiler.CompileWithVariables(tc.Variables, tc.Condition)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, ofCluster := expression.ChecksForOthers("demo"), expression.ChecksForOthers(""); got != tc.Want || ofCluster != tc.WantOfCluster {
+			t.Errorf("got %t, and %t without a namespace, want %t and %t", got, ofCluster, tc.Want, tc.WantOfCluster)
+		}
+	})
+}
+
+func TestTextIteratingLast(t *testing.T) {
+	t.Parallel()
+	compiler, err := partial.NewPolicyCompiler(compilers.Conditions(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		`object.l.exists(x, x) && request.name == "a"`:                              `request.name == "a" && object.l.exists(x, x)`,
+		`object.l.exists(x, x) || request.name == "a"`:                              `request.name == "a" || object.l.exists(x, x)`,
+		`request.name == "a" && object.l.exists(x, x)`:                              `request.name == "a" && object.l.exists(x, x)`,
+		`object.l == [1] && request.name == "a"`:                                    `object.l == [1] && request.name == "a"`,
+		`oldObject.l.exists(x, x) && request.name == "a"`:                           `oldObject.l.exists(x, x) && request.name == "a"`,
+		`request.userInfo.groups.exists(g, g == "a") && request.name == "a"`:        `request.userInfo.groups.exists(g, g == "a") && request.name == "a"`,
+		`request.userInfo.groups.exists(g, g in object.l) && request.name == "a"`:   `request.name == "a" && request.userInfo.groups.exists(g, g in object.l)`,
+		`object.l.exists(x, x) && (object.m.all(x, x) && (dryRun && object.a))`:     `dryRun && object.a && object.l.exists(x, x) && object.m.all(x, x)`,
+		`(object.l.exists(x, x) || dryRun) && request.name == "a"`:                  `request.name == "a" && (dryRun || object.l.exists(x, x))`,
+		`!(object.l.exists(x, x) && dryRun) ? object.b == 1 : false`:                `!(dryRun && object.l.exists(x, x)) ? object.b == 1 : false`,
+		`object.l.exists(x, x.m.exists(y, y) && dryRun)`:                            `object.l.exists(x, dryRun && x.m.exists(y, y))`,
+		`request.userInfo.groups.exists(g, object.l.exists(x, x == g) && g == "x")`: `request.userInfo.groups.exists(g, g == "x" && object.l.exists(x, x == g))`,
+		`[object.l.exists(x, x) && dryRun, true].all(v, v)`:                         `[dryRun && object.l.exists(x, x), true].all(v, v)`,
+		`{"a": object.l.exists(x, x) || dryRun}["a"]`:                               `{"a": dryRun || object.l.exists(x, x)}["a"]`,
+	} {
+		expression := compilers.Compiled(t, compiler, text)
+		got := expression.TextIteratingLast(cel.Object)
+		if got != want {
+			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
+		if _, err := compiler.Compile(got); err != nil {
+			t.Errorf("%s: %v", got, err)
+		}
+		if expression.Text() != text {
+			t.Errorf("%s: the expression has become %s", text, expression.Text())
+		}
 	}
 }

@@ -25,6 +25,7 @@ import (
 
 	"github.com/proviso-authz/proviso/apis/demo"
 	"github.com/proviso-authz/proviso/pkg/registry/stored"
+	"github.com/proviso-authz/proviso/test/testutil/store"
 )
 
 // authors is the authorizer of a VerbGuard. It records what it is asked.
@@ -150,7 +151,7 @@ func TestVerbGuardRefusals(t *testing.T) {
 			t.Parallel()
 			ctx := genericapirequest.WithUser(t.Context(), tc.user)
 			err := guarded[tc.call](ctx, newVerbGuard(&tc.authors, false))
-			if (err == nil) != (tc.want == "") || messageOf(err) != tc.want {
+			if (err == nil) != (tc.want == "") || store.MessageOf(err) != tc.want {
 				t.Errorf("got  %v\nwant %s", err, tc.want)
 			}
 		})
@@ -216,7 +217,7 @@ func TestErrorsOfPatches(t *testing.T) {
 			f := newFixture(t, nil)
 			f.mustCreate(t, machine("one", "old"))
 			before := dump(t)
-			for name, by := range map[string]updater{"object": f.REST, "status": f.status} {
+			for name, by := range map[string]store.Updater{"object": f.REST, "status": f.status} {
 				_, _, err := by.Update(f.ctx(t), "one", tc.patch.info(), nil, nil, false, &metav1.UpdateOptions{})
 				status, ok := err.(apierrors.APIStatus) // the handler does not look into a wrapped one
 				if !ok {
@@ -245,7 +246,7 @@ func TestAbortedRequests(t *testing.T) {
 	f := newFixture(t, nil)
 	f.mustCreate(t, machine("one", "old"))
 	abort := computed(func(*demo.VirtualMachine) (runtime.Object, error) { panic(http.ErrAbortHandler) })
-	for name, by := range map[string]updater{"object": f.REST, "status": f.status} {
+	for name, by := range map[string]store.Updater{"object": f.REST, "status": f.status} {
 		func() {
 			defer func() {
 				if reason := recover(); reason != http.ErrAbortHandler { //nolint:errorlint // as net/http does

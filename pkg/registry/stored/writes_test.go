@@ -20,6 +20,7 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/proviso-authz/proviso/pkg/registry/stored"
+	"github.com/proviso-authz/proviso/test/testutil/store"
 )
 
 // author returns the context of a request by USER/NAMESPACE. Either may be missing.
@@ -89,7 +90,7 @@ func TestWritesAtOnce(t *testing.T) {
 func checkRefusal(t *testing.T, err error) {
 	t.Helper()
 	after, ok := apierrors.SuggestsClientDelay(err)
-	if !apierrors.IsTooManyRequests(err) || !ok || after != 1 || messageOf(err) != "too many things are being written: try again later" {
+	if !apierrors.IsTooManyRequests(err) || !ok || after != 1 || store.MessageOf(err) != "too many things are being written: try again later" {
 		t.Errorf("got %v, after %d, want 429 with a delay of a second", err, after)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/registry/policy/authorizationpolicy"
+	"github.com/proviso-authz/proviso/test/testutil/store"
 )
 
 const escalateCluster = "alice: escalate policy.proviso.dev/v1alpha1/clusterauthorizationpolicies  /one"
@@ -88,7 +89,7 @@ func TestGrant(t *testing.T) {
 			switch {
 			case tc.want == "" && err != nil:
 				t.Errorf("got %v, want it to be created", err)
-			case tc.want != "" && (!apierrors.IsForbidden(err) || !strings.Contains(messageOf(err), tc.want) || strings.Contains(messageOf(err), "42")):
+			case tc.want != "" && (!apierrors.IsForbidden(err) || !strings.Contains(store.MessageOf(err), tc.want) || strings.Contains(store.MessageOf(err), "42")):
 				t.Errorf("got  %v\nwant 403 with %s", err, tc.want)
 			}
 			if tc.wantAsked == nil {
@@ -111,7 +112,7 @@ func TestChecksOfANamespace(t *testing.T) {
 	f := newFixture(t, true)
 	f.chain.reset(nil, noOpinion)
 	_, err := f.create(f.ctx(t), f.policy("one", policy.PolicyEffectAllow, nil))
-	if !apierrors.IsForbidden(err) || !strings.Contains(messageOf(err), `{Verbs:["get"], APIGroups:[""], Resources:["pods"]} in namespace "n"; the author`) {
+	if !apierrors.IsForbidden(err) || !strings.Contains(store.MessageOf(err), `{Verbs:["get"], APIGroups:[""], Resources:["pods"]} in namespace "n"; the author`) {
 		t.Errorf("got %v, want a refusal that names the namespace", err)
 	}
 	want := []string{"alice: escalate policy.proviso.dev/v1alpha1/authorizationpolicies  n/one", "alice: get /*/pods  n/"}
@@ -197,7 +198,7 @@ func TestPoliciesChecksForOthers(t *testing.T) {
 					t.Errorf("%s: got %v", what, err)
 				}
 				const refusal = `user "alice" (groups=["devs"]) is attempting to write a condition that checks what service accounts`
-				message := messageOf(err)
+				message := store.MessageOf(err)
 				if !tc.want && (!apierrors.IsForbidden(err) || !strings.Contains(message, refusal) || !strings.Contains(message, "needs the verb create on subjectaccessreviews.authorization.k8s.io") || strings.Contains(message, "42")) {
 					t.Errorf("%s: got %v, want a refusal that says what is needed", what, err)
 				}
@@ -264,7 +265,7 @@ func TestNobodyWritesPolicies(t *testing.T) {
 	eachKind(t, func(t *testing.T, f *fixture) {
 		f.mustCreate(t, f.policy("one", policy.PolicyEffectAllow, nil))
 		ctx := f.anonymous(t)
-		if _, err := f.create(ctx, f.policy("two", policy.PolicyEffectAllow, nil)); !apierrors.IsForbidden(err) || !strings.Contains(messageOf(err), "the request has no user") {
+		if _, err := f.create(ctx, f.policy("two", policy.PolicyEffectAllow, nil)); !apierrors.IsForbidden(err) || !strings.Contains(store.MessageOf(err), "the request has no user") {
 			t.Errorf("create: got %v, want 403", err)
 		}
 		if _, err := f.update(ctx, "one", &metav1.UpdateOptions{}, false, changing(func(m *metav1.ObjectMeta, _ *policy.AuthorizationPolicySpec) { m.Labels = map[string]string{"a": "b"} })); !apierrors.IsForbidden(err) {
@@ -325,7 +326,7 @@ func TestAuthorsWhoAreRestrictedInPart(t *testing.T) {
 	if _, err := f.create(f.ctx(t), allowing("one", "get")); err != nil {
 		t.Errorf("a verb that is not restricted: %v", err)
 	}
-	if _, err := f.create(f.ctx(t), allowing("two", "*")); !apierrors.IsForbidden(err) || !strings.Contains(messageOf(err), `which ClusterAuthorizationPolicy "keep-out" restricts in part`) {
+	if _, err := f.create(f.ctx(t), allowing("two", "*")); !apierrors.IsForbidden(err) || !strings.Contains(store.MessageOf(err), `which ClusterAuthorizationPolicy "keep-out" restricts in part`) {
 		t.Errorf("every verb: got %v, want 403 that names the restriction", err)
 	}
 	f.chain.reset(nil, allow)

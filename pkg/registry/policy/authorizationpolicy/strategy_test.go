@@ -7,7 +7,6 @@ package authorizationpolicy_test
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -27,12 +26,8 @@ import (
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/test/testutil/golden"
+	"github.com/proviso-authz/proviso/test/testutil/store"
 )
-
-// warnings records warnings.
-type warnings struct{ texts []string }
-
-func (w *warnings) AddWarning(_, text string) { w.texts = append(w.texts, text) }
 
 func TestStatusAndGeneration(t *testing.T) {
 	t.Parallel()
@@ -148,7 +143,7 @@ func TestWritesAreValidated(t *testing.T) {
 				f.mustCreate(t, f.policy("one", policy.PolicyEffectAllow, nil))
 				_, err := f.create(f.ctx(t), f.policy("two", policy.PolicyEffectAllow, tc.change))
 				for what, got := range map[string]error{"create": err, "update": updating(tc.change)(f.ctx(t), f, nil)} {
-					if !apierrors.IsInvalid(got) || !strings.Contains(messageOf(got), tc.want) || strings.Contains(messageOf(got), tc.not) {
+					if !apierrors.IsInvalid(got) || !strings.Contains(store.MessageOf(got), tc.want) || strings.Contains(store.MessageOf(got), tc.not) {
 						t.Errorf("%s: got %v, want 422 with %q", what, got, tc.want)
 					}
 				}
@@ -226,12 +221,12 @@ func TestWarnings(t *testing.T) {
 			eachKind(t, func(t *testing.T, f *fixture) {
 				compare := func(what string, want []string, write func(context.Context) error) {
 					t.Helper()
-					got := &warnings{}
+					got := &store.Warnings{}
 					if err := write(warning.WithWarningRecorder(f.ctx(t), got)); err != nil {
 						t.Fatal(err)
 					}
-					if len(got.texts) != len(want) || (len(want) > 0 && !strings.HasPrefix(got.texts[0], want[0])) {
-						t.Errorf("%s: got %q, want %q", what, got.texts, want)
+					if len(*got) != len(want) || (len(want) > 0 && !strings.HasPrefix((*got)[0], want[0])) {
+						t.Errorf("%s: got %q, want %q", what, *got, want)
 					}
 				}
 				compare("create", tc.want, func(ctx context.Context) error {
@@ -381,20 +376,6 @@ func auditedAt(name string, decided int64, places ...policy.EnforcementPlace) po
 	return p
 }
 
-func render(table *metav1.Table) string {
-	var b strings.Builder
-	for _, c := range table.ColumnDefinitions {
-		fmt.Fprintf(&b, "%s (%d) | ", c.Name, c.Priority)
-	}
-	for _, row := range table.Rows {
-		b.WriteString("\n")
-		for _, cell := range row.Cells {
-			fmt.Fprintf(&b, "%v | ", cell)
-		}
-	}
-	return b.String() + "\n"
-}
-
 // TestTable keeps what kubectl prints.
 func TestTable(t *testing.T) {
 	t.Parallel()
@@ -403,7 +384,7 @@ func TestTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden.Compare(t, "testdata/table.txt", render(table))
+	golden.Compare(t, "testdata/table.txt", store.TableText(table))
 	if table.ResourceVersion != "7" || table.Continue != "c" || table.RemainingItemCount == nil || *table.RemainingItemCount != 5 {
 		t.Errorf("got the list metadata %+v, want that of the list", table.ListMeta)
 	}

@@ -175,7 +175,7 @@ func TestRefusalNamesTheVerb(t *testing.T) {
 		f.chain.reset(map[string]answer{"restrict": {reason: "no role"}}, noOpinion)
 		err := creating("Deny")(f.ctx(t), f, nil)
 		want := fmt.Sprintf(`%[1]s.policy.proviso.dev "one" is forbidden: user "alice" (groups=["devs"]) is attempting to create, change or delete a policy that may restrict others; that needs the verb restrict on %[1]s.policy.proviso.dev`, f.resource)
-		if err == nil || !strings.HasPrefix(messageOf(err), want) {
+		if err == nil || !strings.HasPrefix(store.MessageOf(err), want) {
 			t.Errorf("got  %v\nwant %s", err, want)
 		}
 	})
@@ -188,7 +188,7 @@ func TestDeleteCollectionChecksEach(t *testing.T) {
 		f.mustCreate(t, f.policy("a", policy.PolicyEffectAllow, nil))
 		f.mustCreate(t, f.policy("b", policy.PolicyEffectDeny, nil))
 		f.chain.reset(nil, noOpinion)
-		if err := deletingAll(f.ctx(t), f, nil); !apierrors.IsForbidden(err) || !strings.Contains(messageOf(err), `"b" is forbidden`) {
+		if err := deletingAll(f.ctx(t), f, nil); !apierrors.IsForbidden(err) || !strings.Contains(store.MessageOf(err), `"b" is forbidden`) {
 			t.Errorf("got %v, want 403 for b", err)
 		}
 		if left := f.dump(t); !strings.HasPrefix(left, "b ") {
@@ -210,7 +210,7 @@ func TestGuardSeesTheFinalObject(t *testing.T) {
 		}
 		info := rest.DefaultUpdatedObjectInfo(nil, changing(described), mutate)
 		_, _, err := f.Policy.Update(f.ctx(t), "one", info, nil, nil, false, &metav1.UpdateOptions{})
-		if !apierrors.IsForbidden(err) || !strings.Contains(messageOf(err), "the verb restrict") {
+		if !apierrors.IsForbidden(err) || !strings.Contains(store.MessageOf(err), "the verb restrict") {
 			t.Errorf("got %v, want 403 for the lack of restrict", err)
 		}
 	})

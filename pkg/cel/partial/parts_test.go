@@ -41,44 +41,26 @@ func compileParts(t *testing.T, text string, variables ...string) *partial.Expre
 // TestParts splits conditions into the parts that their authors wrote.
 func TestParts(t *testing.T) {
 	t.Parallel()
-	for _, tc := range []struct {
-		name, text string
-		variables  []string
-		want       []string
-	}{
-		{name: "one", text: `object.a == 1`, variables: nil, want: []string{`object.a == 1`}},
-		{name: "two", text: `object.a == 1 && object.b == 2`, variables: nil, want: []string{`object.a == 1`, `object.b == 2`}},
-		{name: "nested", text: `(object.a && (object.b && object.c)) && object.d == 1`, variables: nil, want: []string{`object.a`, `object.b`, `object.c`, `object.d == 1`}},
-		{name: "other operators", text: `object.a || object.b && object.c`, variables: nil, want: []string{`object.a || object.b && object.c`}},
-		{name: "a choice", text: `object.a ? object.b == 1 : object.c == 1 && object.d`, variables: nil, want: []string{`object.a ? object.b == 1 : object.c == 1 && object.d`}},
-		{name: "an optional is no choice", text: `object.?a.orValue(1) == 1 && object.b`, variables: nil, want: []string{`object.?a.orValue(1) == 1`, `object.b`}},
-		{name: "a macro", text: `object.a.all(x, x.b && x.c) && object.d`, variables: nil, want: []string{`object.a.all(x, x.b && x.c)`, `object.d`}},
-		{name: "strings", text: `object.a == "x && \" y" && object.b == '&&' && object.c == r"\" && object.d == """a "&&" b"""`, variables: nil,
-			want: []string{`object.a == "x && \" y"`, `object.b == '&&'`, `object.c == r"\"`, `object.d == """a "&&" b"""`}},
-		{name: "names in backticks", text: "object.`a//b` == 1", variables: nil, want: []string{"object.`a//b` == 1"}},
-		{name: "names in backticks with blanks", text: "object.a && object.b.`x//y  z` == 'z'", variables: nil, want: []string{"object.a", "object.b.`x//y  z` == 'z'"}},
-		{name: "comments and lines", text: "object.a == 1 // one && two\n\t&& object.b ==\n 'x  y' // (", variables: nil, want: []string{`object.a == 1`, `object.b == 'x  y'`}},
-		{name: "parentheses that do not belong together", text: `(object.a || object.b) && (object.c || object.d)`, variables: nil, want: []string{`object.a || object.b`, `object.c || object.d`}},
-		{name: "a negation", text: `!(object.a && object.b) && object.c`, variables: nil, want: []string{`!(object.a && object.b)`, `object.c`}},
-		{name: "a variable in a part", text: `variables.v == 1 && object.b`, variables: []string{"v", "object.a"}, want: []string{`variables.v == 1`, `object.b`}},
-		{name: "a variable that is a conjunction", text: `variables.v && object.c`, variables: []string{"u", "object.a", "v", "variables.u == 1 && object.b == 1"}, want: []string{`variables.u == 1`, `object.b == 1`, `object.c`}},
-		{name: "a variable that is none", text: `variables.v && object.c`, variables: []string{"v", "object.a || object.b"}, want: []string{`variables.v`, `object.c`}},
-		{name: "a long one", text: `object.a == "` + strings.Repeat("ä", 200) + `"`, variables: nil, want: []string{`object.a == "` + strings.Repeat("ä", 120) + `…`}},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			var got []string
-			for _, p := range compileParts(t, tc.text, tc.variables...).Parts() {
-				got = append(got, p.Text)
-				if len(p.Text) > partial.MaxPartBytes {
-					t.Errorf("%q has %d bytes", p.Text, len(p.Text))
-				}
-			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
+	type row struct {
+		Variables []string
+		Text      string
+		Want      []string
 	}
+	check := func(t *testing.T, tc row) {
+		t.Helper()
+		var got []string
+		for _, p := range compileParts(t, tc.Text, tc.Variables...).Parts() {
+			got = append(got, p.Text)
+			if len(p.Text) > partial.MaxPartBytes {
+				t.Errorf("%q has %d bytes", p.Text, len(p.Text))
+			}
+		}
+		if diff := cmp.Diff(tc.Want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+	rows.Run(t, "testdata/parts.yaml", check)
+	check(t, row{Text: `object.a == "` + strings.Repeat("ä", 200) + `"`, Want: []string{`object.a == "` + strings.Repeat("ä", 120) + `…`}})
 	if got := compileParts(t, "true"+strings.Repeat(" && object.a", 64)).Parts(); len(got) > 0 {
 		t.Errorf("%d parts are too many", len(got))
 	}

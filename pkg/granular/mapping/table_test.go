@@ -19,6 +19,7 @@ import (
 
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/pkg/granular/mapping"
+	"github.com/proviso-authz/proviso/test/testutil/rows"
 	"github.com/proviso-authz/proviso/test/testutil/things"
 )
 
@@ -254,54 +255,27 @@ func TestSchemasAndMappingsInOtherVersions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, tc := range []struct {
-		name     string
-		mappings []*policy.FieldPermissionMapping
-		version  string
-		field    fieldpath.Path
-		want     string // what is excluded
-	}{
-		{name: "in the version of the schema", version: "v1", field: fields("spec", "boom"), want: "granular:selfDestruction"},
-		{name: "another field in it", version: "v1", field: fields("spec", "image")},
-		{name: "in another version", version: "v2", field: fields("spec", "image"), want: "granular:selfDestruction"},
-		{
-			name: "a mapping excludes it in the other version, too", version: "v2", field: fields("spec", "image"),
-			mappings: []*policy.FieldPermissionMapping{things.Mapping("m", things.Spec(things.Excluded("spec.explode", "selfDestruction", "")), "v2")},
-		},
-		{
-			name: "that mapping, and its field", version: "v2", field: fields("spec", "explode"), want: "granular:selfDestruction",
-			mappings: []*policy.FieldPermissionMapping{things.Mapping("m", things.Spec(things.Excluded("spec.explode", "selfDestruction", "")), "v2")},
-		},
-		{
-			name: "a mapping has the permission, but does not exclude it", version: "v2", field: fields("spec", "image"), want: "granular:selfDestruction",
-			mappings: []*policy.FieldPermissionMapping{things.Mapping("m", things.Spec(things.Field("spec.explode", "selfDestruction")), "v2")},
-		},
-		{
-			name: "a mapping excludes another permission", version: "v2", field: fields("spec", "image"), want: "granular:selfDestruction",
-			mappings: []*policy.FieldPermissionMapping{things.Mapping("m", things.Spec(things.Excluded("spec.explode", "explosion", "")), "v2")},
-		},
-		{
-			name: "a mapping for all versions excludes it", version: "v2", field: fields("spec", "image"),
-			mappings: []*policy.FieldPermissionMapping{things.Mapping("m", things.Spec(things.Excluded("spec.explode", "selfDestruction", "")))},
-		},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			var got []string
-			for rule := range markers.NewTable(tc.mappings...).For(things.Machines.GroupResource().WithVersion(tc.version)).All() {
-				if rule.Excludes() && rule.Matches(tc.field) {
-					verb, err := rule.Verb(t.Context(), tc.field, free)
-					got = append(got, verb)
-					if err != nil {
-						t.Error(err)
-					}
+	type row struct {
+		Mappings []things.MappingRow
+		Version  string
+		Field    []string
+		Want     string // what is excluded
+	}
+	rows.Run(t, "testdata/otherversions.yaml", func(t *testing.T, tc row) {
+		var got []string
+		for rule := range markers.NewTable(things.Mappings(tc.Mappings)...).For(things.Machines.GroupResource().WithVersion(tc.Version)).All() {
+			if at := fields(tc.Field...); rule.Excludes() && rule.Matches(at) {
+				verb, err := rule.Verb(t.Context(), at, free)
+				got = append(got, verb)
+				if err != nil {
+					t.Error(err)
 				}
 			}
-			if diff := cmp.Diff(tc.want, strings.Join(got, " ")); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
-	}
+		}
+		if diff := cmp.Diff(tc.Want, strings.Join(got, " ")); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
 }
 
 // TestRulesOfNoTable are what the zero value of Rules has: no rule, in every version.

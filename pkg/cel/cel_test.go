@@ -74,46 +74,21 @@ func values() cel.Values {
 func TestEval(t *testing.T) {
 	t.Parallel()
 	compiler := compilers.Conditions(t)
-	for _, tc := range []struct {
-		name, expression string
-		want             bool
-		wantErr          string
-	}{
-		{name: "a string", expression: `object.metadata.name == "web"`, want: true, wantErr: ""},
-		{name: "a number with a fraction", expression: `object.spec.ratio > 1.25`, want: true, wantErr: ""},
-		{name: "a number that fits no integer", expression: `object.spec.huge > 1e299`, want: true, wantErr: ""},
-		{name: "an integer against a fraction", expression: `object.spec.replicas < 3.5`, want: true, wantErr: ""},
-		{name: "an integer or a string", expression: `object.spec.ports.all(p, p.port == 80 || p.port == "https")`, want: true, wantErr: ""},
-		{name: "a null field", expression: `object.spec.none == null`, want: true, wantErr: ""},
-		{name: "an absent object", expression: `oldObject == null`, want: true, wantErr: ""},
-		{name: "a field of an absent object", expression: `oldObject.spec.replicas == 3`, want: false, wantErr: "no such"},
-		{name: "a missing field", expression: `object.spec.missing == 1`, want: false, wantErr: "no such key: missing"},
-		{name: "a missing field, asked for", expression: `has(object.spec.missing)`, want: false, wantErr: ""},
-		{name: "an optional field", expression: `object.?spec.?missing.orValue("x") == "x"`, want: true, wantErr: ""},
-		{name: "a quantity", expression: `quantity(object.spec.memory).isLessThan(quantity("3Gi"))`, want: true, wantErr: ""},
-		{name: "an address", expression: `ip("10.0.0.1").family() == 4 && cidr("10.0.0.0/8").containsIP("10.0.0.1")`, want: true, wantErr: ""},
-		{name: "a set", expression: `sets.contains(object.metadata.finalizers, ["a"])`, want: true, wantErr: ""},
-		{name: "two variables", expression: `object.metadata.labels.all(k, v, k == "team" && v == "blue")`, want: true, wantErr: ""},
-		{name: "the namespace", expression: `namespaceObject.metadata.labels["env"] == "dev"`, want: true, wantErr: ""},
-		{name: "the operation", expression: `operation == "CREATE" && !dryRun && options == null`, want: true, wantErr: ""},
-		{name: "impersonation", expression: `impersonatedRequest.resource == "pods" && "g" in impersonatedUser.groups && impersonatedUser.extra["k"] == ["v"]`, want: true, wantErr: ""},
-		{name: "an error on one side of ||", expression: `object.spec.missing == 1 || true`, want: true, wantErr: ""},
-		{name: "an error on one side of &&", expression: `object.spec.missing == 1 && true`, want: false, wantErr: "no such key"},
-		{name: "a value that is no bool", expression: `dyn(object.spec.replicas) || false`, want: false, wantErr: "no such overload"},
-		{name: "several lines", expression: "object.spec.flag == true &&\n  object.metadata.name == \"web\"", want: true, wantErr: ""},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			program := compilers.Compiled(t, compiler, tc.expression)
-			got, _, err := program.Eval(t.Context(), values())
-			switch {
-			case tc.wantErr == "" && (err != nil || got != tc.want):
-				t.Errorf("got %v, %v, want %v", got, err, tc.want)
-			case tc.wantErr != "" && (err == nil || got || !strings.Contains(err.Error(), tc.wantErr)):
-				t.Errorf("got %v, %v, want an error with %q", got, err, tc.wantErr)
-			}
-		})
+	type row struct {
+		Expression string
+		IsFalse    bool
+		Error      string
 	}
+	rows.Run(t, "testdata/eval.yaml", func(t *testing.T, tc row) {
+		program := compilers.Compiled(t, compiler, tc.Expression)
+		got, _, err := program.Eval(t.Context(), values())
+		switch {
+		case tc.Error == "" && (err != nil || got == tc.IsFalse):
+			t.Errorf("got %v, %v, want %v", got, err, !tc.IsFalse)
+		case tc.Error != "" && (err == nil || got || !strings.Contains(err.Error(), tc.Error)):
+			t.Errorf("got %v, %v, want an error with %q", got, err, tc.Error)
+		}
+	})
 }
 
 func TestEvalOfUnknownVariables(t *testing.T) {
@@ -293,44 +268,21 @@ func TestFailureClassQuotesNothing(t *testing.T) {
 	const secret = "se(cret"
 	compiler := compilers.Conditions(t)
 	object := map[string]any{"s": secret, "m": map[string]any{}, "l": []any{}, "i": int64(77), "big": int64(1 << 62)}
-	for _, tc := range []struct{ name, expression, want string }{
-		{name: "a field", expression: `object.missing == 1`, want: "no such key"},
-		{name: "a key from the object", expression: `object.m[object.s] == 1`, want: "no such key"},
-		{name: "an index from the object", expression: `object.l[object.i] == 1`, want: "index out of bounds"},
-		{name: "an IP address", expression: `ip(object.s) == ip("::1")`, want: "conversion failed"},
-		{name: "a network", expression: `cidr(object.s).containsIP("1.1.1.1")`, want: "conversion failed"},
-		{name: "a URL", expression: `url(object.s).getHost() == "x"`, want: "conversion failed"},
-		{name: "a quantity", expression: `quantity(object.s).isGreaterThan(quantity("1"))`, want: "conversion failed"},
-		{name: "a timestamp", expression: `timestamp(object.s) == timestamp("2020-01-01T00:00:00Z")`, want: "conversion failed"},
-		{name: "a duration", expression: `duration(object.s) == duration("1s")`, want: "conversion failed"},
-		{name: "an int", expression: `int(object.s) == 1`, want: "conversion failed"},
-		{name: "a time zone", expression: `timestamp("2020-01-01T00:00:00Z").getHours(object.s) == 1`, want: "conversion failed"},
-		{name: "a pattern", expression: `"a".matches(object.s)`, want: "invalid regular expression"},
-		{name: "a pattern to find", expression: `"a".find(object.s) == ""`, want: "invalid regular expression"},
-		{name: "a slice", expression: `object.l.slice(5, 9) == []`, want: "index out of bounds"},
-		{name: "types", expression: `object.s + object.i == "x"`, want: "no such overload"},
-		{name: "zero", expression: `1 / (object.i - 77) == 1`, want: "division by zero"},
-		{name: "overflow", expression: `object.big + object.big == 1`, want: "overflow"},
-		{name: "no optional", expression: `object.?none.value() == 1`, want: "the optional has no value"},
-		{name: "any other", expression: `semver(object.s).major() == 1`, want: "evaluation failed"},
-		{name: "cost", expression: `[0,1,2,3,4,5,6,7,8,9].all(a, [0,1,2,3,4,5,6,7,8,9].all(b, [0,1,2,3,4,5,6,7,8,9].all(c, [0,1,2,3,4,5,6,7,8,9].all(d, [0,1,2,3,4,5,6,7,8,9].all(e, [0,1,2,3,4,5,6,7,8,9].all(f, [0,1,2,3,4,5,6,7,8,9].all(g, object.i != a + b + c + d + e + f + g + 100)))))))`, want: "cost limit exceeded"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			program := compilers.Compiled(t, compiler, tc.expression)
-			_, _, err := program.Eval(t.Context(), cel.Values{cel.Object: object})
-			if err == nil {
-				t.Fatal("the evaluation did not fail")
-			}
-			if !errors.Is(err, cel.ErrEvaluation) && !errors.Is(err, cel.ErrCost) {
-				t.Errorf("got %v, want ErrEvaluation or ErrCost", err)
-			}
-			got := cel.FailureClass(fmt.Errorf("wrapped: %w", err))
-			if got != tc.want || strings.Contains(got, "cret") || strings.Contains(got, "77") {
-				t.Errorf("got class %q of %v, want %q", got, err, tc.want)
-			}
-		})
-	}
+	type row struct{ Expression, Want string }
+	rows.Run(t, "testdata/failures.yaml", func(t *testing.T, tc row) {
+		program := compilers.Compiled(t, compiler, tc.Expression)
+		_, _, err := program.Eval(t.Context(), cel.Values{cel.Object: object})
+		if err == nil {
+			t.Fatal("the evaluation did not fail")
+		}
+		if !errors.Is(err, cel.ErrEvaluation) && !errors.Is(err, cel.ErrCost) {
+			t.Errorf("got %v, want ErrEvaluation or ErrCost", err)
+		}
+		got := cel.FailureClass(fmt.Errorf("wrapped: %w", err))
+		if got != tc.Want || strings.Contains(got, "cret") || strings.Contains(got, "77") {
+			t.Errorf("got class %q of %v, want %q", got, err, tc.Want)
+		}
+	})
 }
 
 // TestFailureClassOfOthers has errors that no evaluation made.

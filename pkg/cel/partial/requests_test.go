@@ -22,72 +22,40 @@ import (
 // TestForRequests evaluates expressions for requests of which some fields are known.
 func TestForRequests(t *testing.T) {
 	t.Parallel()
-	verb := func(v string) map[string]string { return map[string]string{"verb": v} }
-	for _, tc := range []struct {
-		name, expression string
-		variables        []cel.NamedExpression
-		fields           map[string]string
-		want             string // true, false, error, never or open
-	}{
-		{name: "a field", expression: `request.verb == "get"`, fields: verb("get"), want: "true"},
-		{name: "another value", expression: `request.verb == "GET"`, fields: verb("get"), want: "false"},
-		{name: "another field", expression: `request.name == "a"`, fields: verb("get"), want: "open"},
-		{name: "a false part", expression: `request.verb == "list" && request.name == "a"`, fields: verb("get"), want: "false"},
-		{name: "a true part", expression: `request.verb == "get" && request.name == "a"`, fields: verb("get"), want: "open"},
-		{name: "two fields", expression: `request.verb == "get" && request.resource == "pods"`, fields: map[string]string{"verb": "get", "resource": "nodes"}, want: "false"},
-		{name: "in a list", expression: `request.verb in ["a", "b"]`, fields: verb("get"), want: "false"},
-		{name: "in a macro", expression: `["get", "list"].exists(v, v == request.verb && object.a == v)`, fields: verb("watch"), want: "false"},
-		{name: "in a variable", expression: `variables.isGet`, variables: []cel.NamedExpression{{Name: "isGet", Expression: `request.verb == "get"`}}, fields: verb("list"), want: "false"},
-		{name: "a test", expression: `has(request.verb)`, fields: verb("get"), want: "open"},
-		{name: "the field of another object", expression: `object.verb == "get"`, fields: verb("list"), want: "open"},
-		{name: "the whole request", expression: `dyn(request)["verb"] == "get"`, fields: verb("list"), want: "open"},
-		{name: "an optional selection", expression: `request.?verb.orValue("") == "get"`, fields: verb("list"), want: "open"},
-		{name: "an empty value", expression: `request.subresource == ""`, fields: map[string]string{"subresource": ""}, want: "true"},
-		{name: "a value with quotes", expression: `request.verb == "a\"b"`, fields: verb(`a"b`), want: "true"},
-		{name: "a field of a field", expression: `request.userInfo.username == "get"`, fields: map[string]string{"username": "get"}, want: "open"},
-		{name: "a field of the name of a variable", expression: `[1].exists(verb, verb == 1 && object.a == 1)`, fields: verb("get"), want: "open"},
-		{name: "no field", expression: `request.verb == "get"`, fields: map[string]string{}, want: "open"},
-		{name: "a value of another type is compared", expression: `dyn(request.verb) == 1`, fields: verb("1"), want: "false"},
-		{name: "a field in a call", expression: `request.verb.startsWith("g") && request.resource == "x"`, fields: verb("list"), want: "false"},
-		{name: "in a variable of a variable", expression: `variables.b || object.a == 1`, variables: []cel.NamedExpression{{Name: "a", Expression: `request.verb`}, {Name: "b", Expression: `variables.a == "list"`}}, fields: verb("list"), want: "true"},
-		{name: "a part that is an error, or true", expression: `object.a == 1 || oldObject.a == 1`, want: "open"},
-		{name: "parts that are never true", expression: `oldObject.a == 1 && object.a == 1 || oldObject.b == 1 && object.b == 1`, want: "never"},
-		{name: "parts of which one may be true", expression: `oldObject.a == 1 && object.a == 1 || object.b == 1`, want: "open"},
-		{name: "an error that is negated", expression: `!(oldObject.a == 1) && object.a == 1`, want: "never"},
-		{name: "null", expression: `oldObject.a == 1`, want: "error"},
-		{name: "null, and more", expression: `object.a == 1 && oldObject.a == 1`, want: "never"},
-		{name: "null, but handled", expression: `oldObject == null || oldObject.a == 1`, want: "true"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			e, err := compilers.Policies(t).CompileWithVariables(tc.variables, tc.expression)
-			if err != nil {
-				t.Fatal(err)
-			}
-			expressions, err := e.ForRequests([]map[string]string{tc.fields})
-			if err != nil {
-				t.Fatal(err)
-			}
-			plan, err := expressions[0].Plan(cel.OldObject)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := "open"
-			switch result := plan.Eval(t.Context(), cel.Values{cel.OldObject: cel.Known(nil)}); {
-			case result.IsTrue():
-				got = "true"
-			case result.IsFalse():
-				got = "false"
-			case result.Err() != nil:
-				got = "error"
-			case result.Residual().NeverTrue():
-				got = "never"
-			}
-			if got != tc.want {
-				t.Errorf("got %s, want %s", got, tc.want)
-			}
-		})
+	type row struct {
+		Variables  []cel.NamedExpression
+		Expression string
+		Fields     map[string]string
+		Want       string // true, false, error, never or open
 	}
+	rows.Run(t, "testdata/requests.yaml", func(t *testing.T, tc row) {
+		e, err := compilers.Policies(t).CompileWithVariables(tc.Variables, tc.Expression)
+		if err != nil {
+			t.Fatal(err)
+		}
+		expressions, err := e.ForRequests([]map[string]string{tc.Fields})
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, err := expressions[0].Plan(cel.OldObject)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := "open"
+		switch result := plan.Eval(t.Context(), cel.Values{cel.OldObject: cel.Known(nil)}); {
+		case result.IsTrue():
+			got = "true"
+		case result.IsFalse():
+			got = "false"
+		case result.Err() != nil:
+			got = "error"
+		case result.Residual().NeverTrue():
+			got = "never"
+		}
+		if got != tc.Want {
+			t.Errorf("got %s, want %s", got, tc.Want)
+		}
+	})
 }
 
 // TestForRequestsIsBounded compiles a long expression for many requests.

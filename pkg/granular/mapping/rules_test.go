@@ -14,7 +14,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/proviso-authz/proviso/apis/policy"
@@ -47,67 +46,30 @@ func ownRules(t *mapping.Table) (rules []*mapping.Rule) {
 func TestPatternsMatch(t *testing.T) {
 	t.Parallel()
 	const covered, within, apart = "covered", "within", "apart"
-	for _, tc := range []struct {
-		name, pattern string
-		path          fieldpath.Path
-		want          string
-	}{
-		{name: "the field", pattern: "spec.a", path: fields("spec", "a"), want: covered},
-		{name: "in the field", pattern: "spec.a", path: fields("spec", "a", "b", "c"), want: covered},
-		{name: "the field is in it", pattern: "spec.a", path: fields("spec"), want: within},
-		{name: "the object", pattern: "spec.a", path: nil, want: within},
-		{name: "another field", pattern: "spec.a", path: fields("spec", "b"), want: apart},
-		{name: "a field that begins like it", pattern: "spec.a", path: fields("spec", "ab"), want: apart},
-		{name: "in other letters", pattern: "spec.a", path: fields("spec", "A"), want: apart},
-		{name: "every key", pattern: "spec.m[*]", path: fields("spec", "m", "x"), want: covered},
-		{name: "every key, and not the map", pattern: "spec.m[*]", path: fields("spec", "m"), want: within},
-		{name: "every element of a set", pattern: "spec.m[*]", path: append(fields("spec", "m"), element("x")), want: covered},
-		{name: "every element with keys", pattern: "spec.m[*].f", path: append(fields("spec", "m"), keyed("name", "x"), name("f")), want: covered},
-		{name: "another field of every element", pattern: "spec.m[*].f", path: append(fields("spec", "m"), keyed("name", "x"), name("g")), want: apart},
-		{name: "an element", pattern: "spec.m[*].f", path: append(fields("spec", "m"), keyed("name", "x")), want: within},
-		{name: "one key", pattern: `spec.m["a.b/c"]`, path: fields("spec", "m", "a.b/c"), want: covered},
-		{name: "one key is not a path", pattern: `spec.m["a.b/c"]`, path: fields("spec", "m", "a", "b/c"), want: apart},
-		{name: "one element of a set", pattern: `spec.m["x"]`, path: append(fields("spec", "m"), element("x")), want: covered},
-		{name: "one number of a set", pattern: `spec.m["3"]`, path: append(fields("spec", "m"), element(int64(3))), want: covered},
-		{name: "one element with a key", pattern: `spec.m[type="Ready"]`, path: append(fields("spec", "m"), keyed("type", "Ready"), name("status")), want: covered},
-		{name: "another element with a key", pattern: `spec.m[type="Ready"]`, path: append(fields("spec", "m"), keyed("type", "Paused")), want: apart},
-		{name: "an element with two keys", pattern: `spec.m[protocol="TCP"]`, path: append(fields("spec", "m"), keyed("port", int64(80), "protocol", "TCP")), want: covered},
-		{name: "an element without the key", pattern: `spec.m[protocol="TCP"]`, path: append(fields("spec", "m"), keyed("port", int64(80))), want: apart},
-		{name: "a key with a number", pattern: `spec.m[port="80"]`, path: append(fields("spec", "m"), keyed("port", int64(80))), want: covered},
-		{name: "a key of a map that looks like it", pattern: `spec.m[type="Ready"]`, path: fields("spec", "m", "Ready"), want: apart},
-		{name: "the value under another key", pattern: `spec.m[type="Ready"]`, path: append(fields("spec", "m"), keyed("name", "Ready")), want: apart},
-		{name: "another element of a set", pattern: `spec.m["x"]`, path: append(fields("spec", "m"), element("y")), want: apart},
-		{name: "another number of a set", pattern: `spec.m["3"]`, path: append(fields("spec", "m"), element(int64(30))), want: apart},
-		{name: "an empty text is not null", pattern: `spec.m[""]`, path: append(fields("spec", "m"), element(nil)), want: apart},
-		{name: "an empty list key is not null", pattern: `spec.m[type=""]`, path: append(fields("spec", "m"), keyed("type", nil)), want: apart},
-		{name: "an empty list key", pattern: `spec.m[type=""]`, path: append(fields("spec", "m"), keyed("type", "")), want: covered},
-		{name: "a truth value in a set", pattern: `spec.m["true"]`, path: append(fields("spec", "m"), element(true)), want: covered},
-		{name: "one element by its place", pattern: `spec.m["0"]`, path: append(fields("spec", "m"), fieldpath.PathElement{Index: ptr.To(0)}), want: apart},
-		{name: "every element by its place", pattern: "spec.m[*]", path: append(fields("spec", "m"), fieldpath.PathElement{Index: ptr.To(0)}), want: covered},
-		{name: "an element with keys is no field", pattern: "spec.m.name", path: append(fields("spec", "m"), keyed("name", "x")), want: apart},
-		{name: "below an element of another key", pattern: `spec.m[type="Ready"].status`, path: append(fields("spec", "m"), keyed("type", "Paused")), want: apart},
-		{name: "a field that is above another one", pattern: "spec.a.b", path: fields("status", "a"), want: apart},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			rules := ownRules(mapping.NewTable(things.Mapping("m", things.Spec(things.Field(tc.pattern, "mine")))))
-			if len(rules) != 1 {
-				t.Fatalf("got %d rules", len(rules))
-			}
-			got := apart
-			switch r := rules[0]; {
-			case r.Matches(tc.path) && r.Includes(tc.path) && !r.IsWithin(tc.path):
-				got = covered
-			case !r.Matches(tc.path) && !r.Includes(tc.path) && r.IsWithin(tc.path):
-				got = within
-			case r.Matches(tc.path) || r.Includes(tc.path) || r.IsWithin(tc.path):
-				got = "both"
-			}
-			if got != tc.want {
-				t.Errorf("got %s, want %s", got, tc.want)
-			}
-		})
+	type row struct {
+		Pattern string
+		Path    []string
+		Want    string
 	}
+	rows.Run(t, "testdata/patterns.yaml", func(t *testing.T, tc row) {
+		path := parsedPath(t, tc.Path)
+		rules := ownRules(mapping.NewTable(things.Mapping("m", things.Spec(things.Field(tc.Pattern, "mine")))))
+		if len(rules) != 1 {
+			t.Fatalf("got %d rules", len(rules))
+		}
+		got := apart
+		switch r := rules[0]; {
+		case r.Matches(path) && r.Includes(path) && !r.IsWithin(path):
+			got = covered
+		case !r.Matches(path) && !r.Includes(path) && r.IsWithin(path):
+			got = within
+		case r.Matches(path) || r.Includes(path) || r.IsWithin(path):
+			got = "both"
+		}
+		if got != tc.Want {
+			t.Errorf("got %s, want %s", got, tc.Want)
+		}
+	})
 }
 
 // TestFieldAt names the one field that a rule is about, for messages and for the values of exclusions.
@@ -232,11 +194,11 @@ func TestBuiltInPermissions(t *testing.T) {
 	})
 }
 
-// parsedPath is a path of names of fields, and of elements of lists as managed fields have them, which begin with k: or v:.
+// parsedPath is a path of names of fields, and of elements of lists as managed fields have them, which begin with k:, v: or i:.
 func parsedPath(t *testing.T, elements []string) (path fieldpath.Path) {
 	t.Helper()
 	for _, text := range elements {
-		if !strings.HasPrefix(text, "k:") && !strings.HasPrefix(text, "v:") {
+		if kind, _, _ := strings.Cut(text, ":"); !slices.Contains([]string{"k", "v", "i"}, kind) {
 			text = "f:" + text
 		}
 		e, err := fieldpath.DeserializePathElement(text)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/test/testutil/compilers"
+	"github.com/proviso-authz/proviso/test/testutil/rows"
 )
 
 // TestDeclaredTypes compares the type of every field of every variable with literals of the right type and of all others. What
@@ -210,42 +211,20 @@ func typedCompiler(t *testing.T) *cel.TypedCompiler {
 func TestTypedCompiler(t *testing.T) {
 	t.Parallel()
 	const selfOf = `operation == "DELETE" ? oldObject : object`
-	for _, tc := range []struct {
-		name       string
-		variables  []cel.NamedExpression
-		expression string
-		want       string // what is wrong, if anything
-	}{
-		{name: "right", expression: `object.size > 1 && object.spec.names.exists(n, n == request.name)`},
-		{name: "the old object", expression: `oldObject == null || oldObject.size <= object.size`},
-		{name: "any type", expression: `object.spec`},
-		{name: "open", expression: `object.any.what.ever == 1`},
-		{name: "options are open", expression: `options.gracePeriodSeconds == 0`},
-		{name: "the other variables", expression: `authorizer.requestResource.check("x").allowed() && dryRun && namespaceObject.metadata.name == request.userInfo.username`},
-		{name: "a reserved word is a field", expression: `object.namespace == "a"`},
-		{name: "no such field", expression: `object.sise > 1`, want: `ERROR: <input>:1:7: undefined field 'sise'`},
-		{name: "nor in the old object", expression: `oldObject.spec.name == "a"`, want: `undefined field 'name'`},
-		{name: "the wrong type", expression: `object.size == "1"`, want: `found no matching overload for '_==_' applied to '(int, string)'`},
-		{name: "in a macro", expression: `object.spec.names.all(n, n > 1)`, want: `found no matching overload for '_>_' applied to '(string, int)'`},
-		{name: "the type is no variable", expression: `v1.Widget == null`, want: `undeclared reference to 'v1'`},
-
-		{name: "a variable", variables: []cel.NamedExpression{{"self", selfOf}}, expression: `variables.self.size > 1`},
-		{name: "a mistake by a variable", variables: []cel.NamedExpression{{"self", selfOf}}, expression: `variables.self.sise > 1`, want: `1:15: undefined field 'sise'`},
-		{name: "by one after another", variables: []cel.NamedExpression{{"self", selfOf}, {"names", `variables.self.spec.names`}}, expression: `variables.names[0] == 1`, want: `'(string, int)'`},
-		{name: "a list without elements", variables: []cel.NamedExpression{{"none", `[]`}}, expression: `variables.none == [1] || "a" in variables.none`},
-		{name: "a variable that is not there", expression: `variables.x == 1`, want: `undeclared reference to 'variables'`},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			c := typedCompiler(t)
-			for _, v := range tc.variables {
-				if err := c.Define(v); err != nil {
-					t.Fatalf("%s: %v", v.Name, err)
-				}
-			}
-			wantMistake(t, c.Check(tc.expression), tc.want)
-		})
+	type row struct {
+		Variables  []cel.NamedExpression
+		Expression string
+		Want       string // what is wrong, if anything
 	}
+	rows.Run(t, "testdata/typed.yaml", func(t *testing.T, tc row) {
+		c := typedCompiler(t)
+		for _, v := range tc.Variables {
+			if err := c.Define(v); err != nil {
+				t.Fatalf("%s: %v", v.Name, err)
+			}
+		}
+		wantMistake(t, c.Check(tc.Expression), tc.Want)
+	})
 }
 
 func wantMistake(t *testing.T, err error, want string) {

@@ -87,81 +87,36 @@ func TestComparedTexts(t *testing.T) {
 // TestComparedTextsOfEachForm compares in every form in which a condition can be written, and in some that compare something else.
 func TestComparedTextsOfEachForm(t *testing.T) {
 	t.Parallel()
-	for _, tc := range []struct {
-		name, expression string
-		variables        []cel.NamedExpression
-		want             []string
-	}{
-		{name: "nothing", expression: "true"},
-		{name: "equal", expression: `request.verb == "a"`, want: []string{"a"}},
-		{name: "the other way", expression: `"a" == request.verb`, want: []string{"a"}},
-		{name: "not equal", expression: `request.verb != "a" && "b" != request.verb`, want: []string{"a", "b"}},
-		{name: "in a list", expression: `request.verb in ["a", "b", "a"]`, want: []string{"a", "b"}},
-		{name: "in a list that is not constant", expression: `request.verb in ["a", request.name, "c"]`, want: []string{"a", "c"}},
-		{name: "a list with it", expression: `"a" in [request.verb]`},
-		{name: "another function", expression: `request.verb.startsWith("a") || request.verb.matches("b") || request.verb < "c"`},
-		{name: "a test", expression: `has(request.verb) && request.name == "a"`},
-		{name: "a field of it", expression: `request.userInfo.username == "a"`},
-		{name: "a field of the same name", expression: `object.verb == "a" || object.request.verb == "b" || oldObject == "c"`},
-		{name: "another field", expression: `request.name == "a"`},
-		{name: "a value whose type is hidden", expression: `dyn(request.verb) == 1 || dyn(request.verb) == "a"`},
-		{name: "a choice of texts", expression: `request.verb == (object.a ? "a" : "b")`},
-		{name: "in a choice", expression: `object.a ? request.verb == "a" : request.verb == "b"`, want: []string{"a", "b"}},
-		{name: "in a macro", expression: `object.l.all(x, x == "z" || request.verb == "a")`, want: []string{"a"}},
-		{name: "over a range", expression: `[request.verb == "a"].all(x, x)`, want: []string{"a"}},
-		{name: "in an argument", expression: `!(request.verb == "a") && [request.verb == "b"] == [true] && {"k": request.verb == "c"} == {}`, want: []string{"a", "b", "c"}},
-		{name: "in a variable", expression: `variables.v && request.verb == "b"`, variables: []cel.NamedExpression{{Name: "v", Expression: `request.verb == "a"`}}, want: []string{"a", "b"}},
-		{name: "in a variable that is not used", expression: `request.verb == "b"`, variables: []cel.NamedExpression{{Name: "v", Expression: `request.verb == "a"`}}, want: []string{"b"}},
-		{name: "a variable of a macro with the name of the field", expression: `object.l.all(verb, verb == "a")`},
-		{name: "the whole request", expression: `dyn(request) == "a"`},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			e, err := compilers.Policies(t).CompileWithVariables(tc.variables, tc.expression)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := e.ComparedTexts(cel.Request, "verb"); !slices.Equal(got, tc.want) {
-				t.Errorf("got %q, want %q", got, tc.want)
-			}
-		})
+	type row struct {
+		Expression string
+		Variables  []cel.NamedExpression
+		Want       []string
 	}
+	rows.Run(t, "testdata/texts.yaml", func(t *testing.T, tc row) {
+		e, err := compilers.Policies(t).CompileWithVariables(tc.Variables, tc.Expression)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := e.ComparedTexts(cel.Request, "verb"); !slices.Equal(got, tc.Want) {
+			t.Errorf("got %q, want %q", got, tc.Want)
+		}
+	})
 }
 
 // TestComparedValues compares the values of requirements of selectors in every form in which a condition can be written, and in some that
 // compare something else.
 func TestComparedValues(t *testing.T) {
 	t.Parallel()
-	for _, tc := range []struct {
-		name, expression string
-		labels, fields   [][]string
-	}{
-		{name: "nothing", expression: "true"},
-		{name: "equal", expression: `request.labelSelector.requirements.exists(r, r.values == ["b", "a"])`, labels: [][]string{{"b", "a"}}},
-		{name: "the other way", expression: `request.labelSelector.requirements.all(r, ["b", "a"] == r.values)`, labels: [][]string{{"b", "a"}}},
-		{name: "not equal", expression: `request.labelSelector.requirements.exists(r, r.values != ["b"])`, labels: [][]string{{"b"}}},
-		{name: "of fields", expression: `request.fieldSelector.requirements.exists(r, r.values == ["b"])`, fields: [][]string{{"b"}}},
-		{name: "both", expression: `request.fieldSelector.requirements.exists(r, r.values == ["b"] && request.labelSelector.requirements.exists(q, q.values == r.values || q.values == ["a"]))`,
-			labels: [][]string{{"a"}}, fields: [][]string{{"b"}}},
-		{name: "by index", expression: `request.labelSelector.requirements[0].values == ["b"]`, labels: [][]string{{"b"}}},
-		{name: "index and requirement", expression: `request.labelSelector.requirements.exists(i, r, r.values == ["b"])`, labels: [][]string{{"b"}}},
-		{name: "empty, long and twice", expression: `request.labelSelector.requirements.exists(r, r.values == [] || r.values == ["1", "2", "3", "4", "5", "6", "7", "8", "9", "0"] || r.values == [])`,
-			labels: [][]string{nil, {"1", "2", "3", "4", "5", "6", "7", "8", "9", "0"}}},
-		{name: "a list that is not constant", expression: `request.labelSelector.requirements.exists(r, r.values == [request.name])`},
-		{name: "another function", expression: `request.labelSelector.requirements.exists(r, r.values + ["a"] == [] && "a" in r.values)`},
-		{name: "one value", expression: `request.labelSelector.requirements.exists(r, r.values[0] == "a" && r.key == "k")`},
-		{name: "a variable of a macro in it", expression: `request.labelSelector.requirements.exists(r, object.l.exists(q, q.values == ["b", "a"]))`},
-		{name: "a variable of the same name", expression: `request.labelSelector.requirements.exists(r, r.key == "k") && object.l.exists(r, r.values == ["b", "a"])`},
-		{name: "a variable of another macro", expression: `object.l.exists(r, r.values == ["b", "a"])`},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			e := compilers.Compiled(t, compilers.Policies(t), tc.expression)
-			if diff := cmp.Diff([][][]string{tc.labels, tc.fields}, [][][]string{e.ComparedLabelValues(), e.ComparedFieldValues()}); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
-			}
-		})
+	type row struct {
+		Expression     string
+		Labels, Fields [][]string
 	}
+	rows.Run(t, "testdata/values.yaml", func(t *testing.T, tc row) {
+		e := compilers.Compiled(t, compilers.Policies(t), tc.Expression)
+		if diff := cmp.Diff([][][]string{tc.Labels, tc.Fields}, [][][]string{e.ComparedLabelValues(), e.ComparedFieldValues()}); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+	})
 }
 
 // TestReadsRequestField finds the fields of request that an expression reads, also inside other fields.

@@ -58,39 +58,17 @@ func TestCostOfWork(t *testing.T) {
 		"texts": texts(1_000, 1_000), "numbers": numbers(20_000), "lists": lists(100, 480), "one": []any{numbers(90_000)},
 	}
 	values := cel.Values{cel.Object: object, cel.OldObject: object}
-	for _, tc := range []struct {
-		name, expression string
-		want             uint64 // at least
-	}{
-		{name: "dense objects that are compared", expression: `object.dense == oldObject.dense`, want: 60_000},
-		{name: "dense objects that are told apart", expression: `object.dense != oldObject.dense`, want: 60_000},
-		{name: "a dense object that is looked for", expression: `object.dense in [oldObject.dense]`, want: 60_000},
-		{name: "a dense object that is printed", expression: `"%s".format([object.dense]) == "x"`, want: 30_000},
-		{name: "sort of texts", expression: `object.texts.sort().size() == 1`, want: 20_000},
-		{name: "sort of numbers", expression: `object.numbers.sort().size() == 1`, want: 50_000},
-		{name: "sortBy of numbers beside its macro", expression: `object.numbers.sortBy(x, x).size() == 1`, want: 290_000},
-		{name: "sortBy of texts", expression: `object.texts.sortBy(x, x).size() == 1`, want: 40_000},
-		{name: "sets of lists", expression: `sets.equivalent(object.lists, oldObject.lists)`, want: 1_000_000},
-		{name: "sets of lists that are contained", expression: `sets.contains(object.lists, oldObject.lists)`, want: 1_000_000},
-		{name: "distinct lists", expression: `object.lists.distinct().size() == 1`, want: 500_000},
-		{name: "lists that are flattened", expression: `object.one.flatten().size() == 1`, want: 20_000},
-		{name: "a repetition of a pattern", expression: `object.short.matches("(a?){900}(a?){100}b")`, want: 50_000},
-		{name: "a repetition of a pattern that is found", expression: `object.short.find("(a?){1000}b") == "x"`, want: 50_000},
-		{name: "a character of a long text", expression: `object.text.charAt(3) == "x"`, want: 250},
-		{name: "the size of a long text", expression: `object.long.size() == 3`, want: 3_900},
-		{name: "the bytes of a long text", expression: `bytes(object.long).size() == 3`, want: 3_900},
-		{name: "long texts that are put together", expression: `object.long + object.long == "x"`, want: 7_800},
-		{name: "long texts that are ordered", expression: `object.long < oldObject.long`, want: 3_900},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			program := compilers.Compiled(t, compiler, tc.expression)
-			_, cost, err := program.Eval(t.Context(), values)
-			if cost < tc.want || err != nil && !errors.Is(err, cel.ErrCost) {
-				t.Errorf("got cost %d, %v, want at least %d", cost, err, tc.want)
-			}
-		})
+	type row struct {
+		Expression string
+		Want       uint64 // at least
 	}
+	rows.Run(t, "testdata/work.yaml", func(t *testing.T, tc row) {
+		program := compilers.Compiled(t, compiler, tc.Expression)
+		_, cost, err := program.Eval(t.Context(), values)
+		if cost < tc.Want || err != nil && !errors.Is(err, cel.ErrCost) {
+			t.Errorf("got cost %d, %v, want at least %d", cost, err, tc.Want)
+		}
+	})
 }
 
 // TestCostGrowsWithWork evaluates expressions over a text or list of n and of up to 8n parts. What

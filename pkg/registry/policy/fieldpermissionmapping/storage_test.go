@@ -252,6 +252,22 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// TestOwnFinalizerOfMappings checks that a user cannot add the finalizer of barriers to a mapping, as to no policy.
+func TestOwnFinalizerOfMappings(t *testing.T) {
+	t.Parallel()
+	s := newStorage(t, check)
+	ctx, _ := contextWith(t)
+	one := mapping("one", "")
+	one.Finalizers = []string{v1alpha1.BarrierFinalizer, "example.com/other"}
+	got, err := s.Mapping.Create(ctx, one, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"example.com/other"}, got.(*policy.FieldPermissionMapping).Finalizers); diff != "" {
+		t.Errorf("finalizers (-want +got):\n%s", diff)
+	}
+}
+
 func TestNoChecker(t *testing.T) {
 	t.Parallel()
 	if _, err := fieldpermissionmapping.NewStorage(runtime.NewScheme(), generic.RESTOptions{}, nil, nil, authors); err == nil {

@@ -8,25 +8,21 @@ package cel_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
+	"github.com/proviso-authz/proviso/test/testutil/rows"
 )
-
-func newCompiler(tb testing.TB) *cel.Compiler {
-	tb.Helper()
-	c, err := cel.NewCompiler()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return c
-}
 
 func TestCompileRefuses(t *testing.T) {
 	t.Parallel()
-	compiler := newCompiler(t)
+	compiler := compilers.Conditions(t)
 	for _, tc := range []struct {
 		name, expression, want string
 	}{
@@ -77,64 +73,33 @@ func values() cel.Values {
 
 func TestEval(t *testing.T) {
 	t.Parallel()
-	compiler := newCompiler(t)
-	for _, tc := range []struct {
-		name, expression string
-		want             bool
-		wantErr          string
-	}{
-		{name: "a string", expression: `object.metadata.name == "web"`, want: true, wantErr: ""},
-		{name: "a number with a fraction", expression: `object.spec.ratio > 1.25`, want: true, wantErr: ""},
-		{name: "a number that fits no integer", expression: `object.spec.huge > 1e299`, want: true, wantErr: ""},
-		{name: "an integer against a fraction", expression: `object.spec.replicas < 3.5`, want: true, wantErr: ""},
-		{name: "an integer or a string", expression: `object.spec.ports.all(p, p.port == 80 || p.port == "https")`, want: true, wantErr: ""},
-		{name: "a null field", expression: `object.spec.none == null`, want: true, wantErr: ""},
-		{name: "an absent object", expression: `oldObject == null`, want: true, wantErr: ""},
-		{name: "a field of an absent object", expression: `oldObject.spec.replicas == 3`, want: false, wantErr: "no such"},
-		{name: "a missing field", expression: `object.spec.missing == 1`, want: false, wantErr: "no such key: missing"},
-		{name: "a missing field, asked for", expression: `has(object.spec.missing)`, want: false, wantErr: ""},
-		{name: "an optional field", expression: `object.?spec.?missing.orValue("x") == "x"`, want: true, wantErr: ""},
-		{name: "a quantity", expression: `quantity(object.spec.memory).isLessThan(quantity("3Gi"))`, want: true, wantErr: ""},
-		{name: "an address", expression: `ip("10.0.0.1").family() == 4 && cidr("10.0.0.0/8").containsIP("10.0.0.1")`, want: true, wantErr: ""},
-		{name: "a set", expression: `sets.contains(object.metadata.finalizers, ["a"])`, want: true, wantErr: ""},
-		{name: "two variables", expression: `object.metadata.labels.all(k, v, k == "team" && v == "blue")`, want: true, wantErr: ""},
-		{name: "the namespace", expression: `namespaceObject.metadata.labels["env"] == "dev"`, want: true, wantErr: ""},
-		{name: "the operation", expression: `operation == "CREATE" && !dryRun && options == null`, want: true, wantErr: ""},
-		{name: "impersonation", expression: `impersonatedRequest.resource == "pods" && "g" in impersonatedUser.groups && impersonatedUser.extra["k"] == ["v"]`, want: true, wantErr: ""},
-		{name: "an error on one side of ||", expression: `object.spec.missing == 1 || true`, want: true, wantErr: ""},
-		{name: "an error on one side of &&", expression: `object.spec.missing == 1 && true`, want: false, wantErr: "no such key"},
-		{name: "a value that is no bool", expression: `dyn(object.spec.replicas) || false`, want: false, wantErr: "no such overload"},
-		{name: "several lines", expression: "object.spec.flag == true &&\n  object.metadata.name == \"web\"", want: true, wantErr: ""},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			program, err := compiler.Compile(tc.expression)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, _, err := program.Eval(t.Context(), values())
-			switch {
-			case tc.wantErr == "" && (err != nil || got != tc.want):
-				t.Errorf("got %v, %v, want %v", got, err, tc.want)
-			case tc.wantErr != "" && (err == nil || got || !strings.Contains(err.Error(), tc.wantErr)):
-				t.Errorf("got %v, %v, want an error with %q", got, err, tc.wantErr)
-			}
-		})
+	compiler := compilers.Conditions(t)
+	type row struct {
+		Expression string
+		IsFalse    bool
+		Error      string
 	}
+	rows.Run(t, "testdata/eval.yaml", func(t *testing.T, tc row) {
+		program := compilers.Compiled(t, compiler, tc.Expression)
+		got, _, err := program.Eval(t.Context(), values())
+		switch {
+		case tc.Error == "" && (err != nil || got == tc.IsFalse):
+			t.Errorf("got %v, %v, want %v", got, err, !tc.IsFalse)
+		case tc.Error != "" && (err == nil || got || !strings.Contains(err.Error(), tc.Error)):
+			t.Errorf("got %v, %v, want an error with %q", got, err, tc.Error)
+		}
+	})
 }
 
 func TestEvalOfUnknownVariables(t *testing.T) {
 	t.Parallel()
-	compiler := newCompiler(t)
+	compiler := compilers.Conditions(t)
 	for _, variable := range []string{
 		"object", "oldObject", "options", "operation", "dryRun", "namespaceObject", "impersonatedRequest", "impersonatedUser",
 	} {
 		t.Run(variable, func(t *testing.T) {
 			t.Parallel()
-			program, err := compiler.Compile("dyn(" + variable + ") == null")
-			if err != nil {
-				t.Fatal(err)
-			}
+			program := compilers.Compiled(t, compiler, "dyn("+variable+") == null")
 			if got, _, err := program.Eval(t.Context(), cel.Values{}); got || !errors.Is(err, cel.ErrEvaluation) {
 				t.Errorf("got %v, %v, want ErrEvaluation", got, err)
 			}
@@ -144,16 +109,13 @@ func TestEvalOfUnknownVariables(t *testing.T) {
 
 func TestEvalIsBounded(t *testing.T) {
 	t.Parallel()
-	compiler := newCompiler(t)
+	compiler := compilers.Conditions(t)
 	digits := "[1,2,3,4,5,6,7,8,9,10]"
 	expression := "true"
 	for _, variable := range []string{"a", "b", "c", "d", "e", "f", "g"} {
 		expression = digits + ".all(" + variable + ", " + expression + ")"
 	}
-	program, err := compiler.Compile(expression)
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := compilers.Compiled(t, compiler, expression)
 	if got, cost, err := program.Eval(t.Context(), values()); got || !errors.Is(err, cel.ErrCost) || cost < cel.CostLimit {
 		t.Errorf("ten million steps: got %v at cost %d, %v, want ErrCost", got, cost, err)
 	}
@@ -166,7 +128,7 @@ func TestEvalIsBounded(t *testing.T) {
 
 func TestReads(t *testing.T) {
 	t.Parallel()
-	compiler := newCompiler(t)
+	compiler := compilers.Conditions(t)
 	for _, tc := range []struct {
 		expression string
 		reads, not cel.Variable
@@ -177,10 +139,7 @@ func TestReads(t *testing.T) {
 		{expression: `authorizer.path("/x").check("get").allowed()`, reads: cel.Authorizer, not: cel.RequestResource},
 		{expression: `["a"].exists(x, x == operation)`, reads: cel.Operation, not: cel.Object},
 	} {
-		program, err := compiler.Compile(tc.expression)
-		if err != nil {
-			t.Fatal(err)
-		}
+		program := compilers.Compiled(t, compiler, tc.expression)
 		if !program.Reads(tc.reads) || program.Reads(tc.not) {
 			t.Errorf("%s: reads %s %v, reads %s %v", tc.expression, tc.reads, program.Reads(tc.reads), tc.not, program.Reads(tc.not))
 		}
@@ -189,7 +148,7 @@ func TestReads(t *testing.T) {
 
 // FuzzCompileAndEval compiles and evaluates whatever anybody may send.
 func FuzzCompileAndEval(f *testing.F) {
-	compiler := newCompiler(f)
+	compiler := compilers.Conditions(f)
 	for _, seed := range []string{
 		`object.spec.storageClassName == "dev"`, `object.metadata.labels.exists(k, v, k == v)`, `[?object.x] == []`,
 		`authorizer.group("").resource("x").check("y").allowed()`, `quantity("1Gi").isGreaterThan(quantity(object.spec.memory))`,
@@ -215,7 +174,7 @@ func FuzzCompileAndEval(f *testing.F) {
 func BenchmarkCompile(b *testing.B) {
 	const expression = `object.spec.storageClassName == "dev" && object.metadata.labels.all(k, v, k != "x")`
 	b.Run("cached", func(b *testing.B) {
-		compiler := newCompiler(b)
+		compiler := compilers.Conditions(b)
 		for b.Loop() {
 			if _, err := compiler.Compile(expression); err != nil {
 				b.Fatal(err)
@@ -223,7 +182,7 @@ func BenchmarkCompile(b *testing.B) {
 		}
 	})
 	b.Run("uncached", func(b *testing.B) {
-		compiler := newCompiler(b)
+		compiler := compilers.Conditions(b)
 		i := 0
 		for b.Loop() {
 			i++
@@ -236,11 +195,8 @@ func BenchmarkCompile(b *testing.B) {
 }
 
 func BenchmarkEval(b *testing.B) {
-	compiler := newCompiler(b)
-	program, err := compiler.Compile(`object.metadata.name == "web" && object.spec.replicas < 5`)
-	if err != nil {
-		b.Fatal(err)
-	}
+	compiler := compilers.Conditions(b)
+	program := compilers.Compiled(b, compiler, `object.metadata.name == "web" && object.spec.replicas < 5`)
 	data := values()
 	for b.Loop() {
 		if ok, _, err := program.Eval(b.Context(), data); !ok || err != nil {
@@ -252,7 +208,7 @@ func BenchmarkEval(b *testing.B) {
 // TestCompileOnce checks that concurrent callers with the same text get the same program.
 func TestCompileOnce(t *testing.T) {
 	t.Parallel()
-	compiler := newCompiler(t)
+	compiler := compilers.Conditions(t)
 	const callers = 16
 	for _, text := range []string{`object.a == 1 && object.b.all(x, x == "a")`, `object.`} {
 		var (
@@ -274,6 +230,96 @@ func TestCompileOnce(t *testing.T) {
 			if programs[i] != programs[0] || errs[i] != errs[0] || (programs[i] == nil) == (errs[i] == nil) {
 				t.Errorf("%s: caller %d got %p, %v, and the first %p, %v", text, i, programs[i], errs[i], programs[0], errs[0])
 			}
+		}
+	}
+}
+
+// TestLibrary evaluates every operator and function of CEL and of the libraries of Kubernetes on values that the compiler cannot see, as
+// the specification of the language and the documents of the libraries say. Authors of policies rely on each of them, also
+// at the ends of its range.
+func TestLibrary(t *testing.T) {
+	t.Parallel()
+	compiler := compilers.Conditions(t)
+	object := map[string]any{
+		"zero": int64(0), "one": int64(1), "two": int64(2), "minus": int64(-7), "max": int64(math.MaxInt64), "min": int64(math.MinInt64), "half": 0.5, "nan": math.NaN(), "inf": math.Inf(1), "negzero": math.Copysign(0, -1),
+		"yes": true, "no": false, "absent": nil, "empty": "", "a": "a", "text": "Grüße, Welt", "bad": "\xff", "list": []any{int64(3), int64(1), int64(2)}, "words": []any{"b", "a", "b"}, "none": []any{}, "nested": []any{[]any{int64(1)}, []any{int64(2), []any{int64(3)}}},
+		"mixed": []any{int64(1), "1", 1.0, nil}, "map": map[string]any{"k": "v", "n": int64(1)}, "nothing": map[string]any{}, "quantity": "1500m", "ip": "10.0.0.1", "cidr": "10.0.0.0/8", "url": "https://u:p@h.example:8443/p%20q/?a=b&a=c&d=", "version": "1.2.3-rc.1+b",
+		"time": "2024-02-29T23:59:59.123Z", "duration": "1h30m", "json": `{"a":1}`, "pattern": "^[a-z]+$",
+	}
+	type row struct {
+		Expression string
+		IsFalse    bool
+		Error      string
+	}
+	rows.Run(t, "testdata/library.yaml", func(t *testing.T, tc row) {
+		got, _, err := compilers.Compiled(t, compiler, tc.Expression).Eval(t.Context(), cel.Values{cel.Object: object})
+		switch {
+		case tc.Error == "" && (err != nil || got == tc.IsFalse):
+			t.Errorf("got %v, %v, want %v", got, err, !tc.IsFalse)
+		case tc.Error != "" && (got || !errors.Is(err, cel.ErrEvaluation) || !strings.Contains(err.Error(), tc.Error)):
+			t.Errorf("got %v, %v, want ErrEvaluation with %q", got, err, tc.Error)
+		}
+	})
+}
+
+// TestFailureClassQuotesNothing evaluates expressions whose errors quote the object.
+func TestFailureClassQuotesNothing(t *testing.T) {
+	t.Parallel()
+	const secret = "se(cret"
+	compiler := compilers.Conditions(t)
+	object := map[string]any{"s": secret, "m": map[string]any{}, "l": []any{}, "i": int64(77), "big": int64(1 << 62)}
+	type row struct{ Expression, Want string }
+	rows.Run(t, "testdata/failures.yaml", func(t *testing.T, tc row) {
+		program := compilers.Compiled(t, compiler, tc.Expression)
+		_, _, err := program.Eval(t.Context(), cel.Values{cel.Object: object})
+		if err == nil {
+			t.Fatal("the evaluation did not fail")
+		}
+		if !errors.Is(err, cel.ErrEvaluation) && !errors.Is(err, cel.ErrCost) {
+			t.Errorf("got %v, want ErrEvaluation or ErrCost", err)
+		}
+		got := cel.FailureClass(fmt.Errorf("wrapped: %w", err))
+		if got != tc.Want || strings.Contains(got, "cret") || strings.Contains(got, "77") {
+			t.Errorf("got class %q of %v, want %q", got, err, tc.Want)
+		}
+	})
+}
+
+// TestFailureClassOfOthers has errors that no evaluation made.
+func TestFailureClassOfOthers(t *testing.T) {
+	t.Parallel()
+	if got := cel.FailureClass(errors.New("no such key: secret")); got != "evaluation failed" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestDescribeVariables asks what the compiler of policies says about names that there are not.
+func TestDescribeVariables(t *testing.T) {
+	t.Parallel()
+	conditions := compilers.Conditions(t)
+	compiler, err := partial.NewPolicyCompiler(conditions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const variables = "; the variables are request, object, oldObject, operation, options, dryRun, namespaceObject, authorizer, variables"
+	for condition, want := range map[string]string{
+		`user == "a"`:                      "undeclared reference to 'user'" + variables,
+		`Object.a == 1`:                    "undeclared reference to 'Object', did you mean 'object'?" + variables,
+		`oldobject.a == 1 && x.y`:          "1:1: undeclared reference to 'oldobject', did you mean 'oldObject'?; ERROR: <input>:1:21: undeclared reference to 'x'" + variables,
+		`request.user.username == "a"`:     "undefined field 'user', did you mean 'userInfo' or 'username'?",
+		`request.username == "a"`:          "undefined field 'username'",
+		`request.operation == "CREATE"`:    "undefined field 'operation', did you mean the variable 'operation'?",
+		`request.userinfo.username == ""`:  "undefined field 'userinfo', did you mean 'userInfo'?",
+		`request.userInfo.userName == ""`:  "undefined field 'userName', did you mean 'username'?",
+		`namespaceObject.metadata.label.a`: "undefined field 'label', did you mean 'labelSelector' or 'labels'?",
+		`request.verb == 1`:                "found no matching overload for '_==_' applied to '(string, int)'",
+	} {
+		_, err := compiler.Compile(condition)
+		if err == nil {
+			t.Fatalf("%s compiles", condition)
+		}
+		if got := cel.DescribeVariables(err.Error()); !strings.HasSuffix(got, want) {
+			t.Errorf("%s: got %s\nwant %s", condition, got, want)
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // TestOddObjects evaluates conditions on objects as clients may send them: with null, with values of other types than
@@ -23,7 +24,7 @@ import (
 // error; none of it is true by accident.
 func TestOddObjects(t *testing.T) {
 	t.Parallel()
-	compiler := newCompiler(t)
+	compiler := compilers.Conditions(t)
 	for _, tc := range []struct {
 		name, expression string
 		object           any
@@ -104,11 +105,8 @@ func TestOddObjects(t *testing.T) {
 // value or an error, and a panic is an error.
 func TestValuesOfOtherTypes(t *testing.T) {
 	t.Parallel()
-	compiler := newCompiler(t)
-	program, err := compiler.Compile(`object.a == "x"`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	compiler := compilers.Conditions(t)
+	program := compilers.Compiled(t, compiler, `object.a == "x"`)
 	var none *struct{ A string }
 	for name, object := range map[string]any{
 		"a channel": make(chan int), "a function": func() {}, "a struct": struct{ A string }{"x"}, "a pointer": &struct{ A string }{"x"}, "a nil pointer": none,
@@ -128,10 +126,7 @@ func TestValuesOfOtherTypes(t *testing.T) {
 // TestProgramsAreSafeForConcurrentUse evaluates one program with different objects at once.
 func TestProgramsAreSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
-	program, err := newCompiler(t).Compile(`object.list.map(x, x * 2).filter(x, x > object.least).size() == object.want && object.name.matches("^" + object.name + "$")`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := compilers.Compiled(t, compilers.Conditions(t), `object.list.map(x, x * 2).filter(x, x > object.least).size() == object.want && object.name.matches("^" + object.name + "$")`)
 	var group sync.WaitGroup
 	for n := range int64(16) {
 		group.Go(func() {
@@ -188,7 +183,7 @@ func TestNamespaceData(t *testing.T) {
 // TestReadsOnly tells programs whose value is known once some variables are from others.
 func TestReadsOnly(t *testing.T) {
 	t.Parallel()
-	compiler := newCompiler(t)
+	compiler := compilers.Conditions(t)
 	for _, tc := range []struct {
 		expression string
 		variables  []cel.Variable
@@ -205,10 +200,7 @@ func TestReadsOnly(t *testing.T) {
 		{expression: `[1].all(object, object == 1)`, variables: []cel.Variable{cel.Object}, want: true},
 		{expression: `authorizer.requestResource.check("get").allowed()`, variables: []cel.Variable{cel.Authorizer}},
 	} {
-		program, err := compiler.Compile(tc.expression)
-		if err != nil {
-			t.Fatal(err)
-		}
+		program := compilers.Compiled(t, compiler, tc.expression)
 		if got := program.ReadsOnly(tc.variables...); got != tc.want {
 			t.Errorf("%s reads only %v: got %v, want %v", tc.expression, tc.variables, got, tc.want)
 		}

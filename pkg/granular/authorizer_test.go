@@ -6,9 +6,11 @@ SPDX-License-Identifier: Apache-2.0
 package granular_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -87,47 +89,47 @@ func sourceOf(mappings ...*policy.FieldPermissionMapping) *mapping.Source {
 func TestWhoIsAsked(t *testing.T) {
 	t.Parallel()
 	excluding := sourceOf(things.Mapping("m", things.Spec(things.Excluded("spec.boom", "selfDestruction", ""))))
-	with := func(change func(*authorizer.AttributesRecord)) authorizer.AttributesRecord {
-		a := updateByBob
-		change(&a)
-		return a
-	}
 	for _, tc := range []struct {
 		name             string
-		verbs            []string
+		verbs            string
 		err              error
-		attributes       authorizer.AttributesRecord
+		verb             string // of the request, if it is not update
+		resource         string // of the request, if it is not machines
+		path             bool   // the request is about a path
 		include, exclude bool
 	}{
-		{"who has the verb", []string{"granular"}, nil, updateByBob, true, true},
-		{"who has it not", nil, nil, updateByBob, false, true},
-		{"who is denied it", []string{"!granular"}, nil, updateByBob, false, true},
-		{"an error is no permission", []string{"granular"}, errors.New("x"), updateByBob, false, true},
-		{"a create", []string{"granular"}, nil, with(func(a *authorizer.AttributesRecord) { a.Verb = "create" }), true, true},
-		{"a patch", []string{"granular"}, nil, with(func(a *authorizer.AttributesRecord) { a.Verb = "patch" }), true, true},
-		{"a delete", []string{"granular"}, nil, with(func(a *authorizer.AttributesRecord) { a.Verb = "delete" }), false, false},
-		{"a read", []string{"granular"}, nil, with(func(a *authorizer.AttributesRecord) { a.Verb = "get" }), false, false},
-		{"the verb itself", []string{"granular"}, nil, with(func(a *authorizer.AttributesRecord) { a.Verb = "granular" }), false, false},
-		{"every verb", []string{"granular"}, nil, with(func(a *authorizer.AttributesRecord) { a.Verb = "*" }), false, true},
-		{"another resource", []string{"granular"}, nil, with(func(a *authorizer.AttributesRecord) { a.Resource = "others" }), true, false},
-		{"every resource", []string{"granular"}, nil, with(func(a *authorizer.AttributesRecord) { a.Resource = "*" }), false, true},
-		{"a path", []string{"granular"}, nil, with(func(a *authorizer.AttributesRecord) { a.ResourceRequest = false }), false, false},
+		{name: "who has the verb", verbs: "granular", include: true, exclude: true},
+		{name: "who has it not", exclude: true},
+		{name: "who is denied it", verbs: "!granular", exclude: true},
+		{name: "an error is no permission", verbs: "granular", err: errors.New("x"), exclude: true},
+		{name: "a create", verbs: "granular", verb: "create", include: true, exclude: true},
+		{name: "a patch", verbs: "granular", verb: "patch", include: true, exclude: true},
+		{name: "a delete", verbs: "granular", verb: "delete"},
+		{name: "a read", verbs: "granular", verb: "get"},
+		{name: "the verb itself", verbs: "granular", verb: "granular"},
+		{name: "every verb", verbs: "granular", verb: "*", exclude: true},
+		{name: "another resource", verbs: "granular", resource: "others", include: true},
+		{name: "every resource", verbs: "granular", resource: "*", exclude: true},
+		{name: "a path", verbs: "granular", path: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			config := granular.Config{Authorizer: &grants{verbs: tc.verbs, err: tc.err}, Mappings: excluding}
-			include, exclude := mustMake(t, granular.NewInclude, config), mustMake(t, granular.NewExclude, config)
-			if got := authorization.FromUpstream("", include.ConditionsAwareAuthorize(t.Context(), tc.attributes)); got.CanBecomeAllowed() != tc.include || got.CanBecomeDenied() {
+			attributes := updateByBob
+			attributes.Verb, attributes.Resource = cmp.Or(tc.verb, attributes.Verb), cmp.Or(tc.resource, attributes.Resource)
+			attributes.ResourceRequest = !tc.path
+			config := granular.Config{Authorizer: &grants{verbs: strings.Fields(tc.verbs), err: tc.err}, Mappings: excluding}
+			include, exclude := both(t, config)
+			if got := authorization.FromUpstream("", include.ConditionsAwareAuthorize(t.Context(), attributes)); got.CanBecomeAllowed() != tc.include || got.CanBecomeDenied() {
 				t.Errorf("include: got %+v, want conditional %v", got, tc.include)
 			}
-			if got := authorization.FromUpstream("", exclude.ConditionsAwareAuthorize(t.Context(), tc.attributes)); got.CanBecomeDenied() != tc.exclude || got.CanBecomeAllowed() {
+			if got := authorization.FromUpstream("", exclude.ConditionsAwareAuthorize(t.Context(), attributes)); got.CanBecomeDenied() != tc.exclude || got.CanBecomeAllowed() {
 				t.Errorf("exclude: got %+v, want conditional %v", got, tc.exclude)
 			}
 			// Those who do not know conditions get what is safe.
-			if d, _, _ := include.Authorize(t.Context(), tc.attributes); d != authorizer.DecisionNoOpinion {
+			if d, _, _ := include.Authorize(t.Context(), attributes); d != authorizer.DecisionNoOpinion {
 				t.Errorf("include without conditions: got %v", d)
 			}
-			if d, _, _ := exclude.Authorize(t.Context(), tc.attributes); (d == authorizer.DecisionDeny) != tc.exclude || d == authorizer.DecisionAllow {
+			if d, _, _ := exclude.Authorize(t.Context(), attributes); (d == authorizer.DecisionDeny) != tc.exclude || d == authorizer.DecisionAllow {
 				t.Errorf("exclude without conditions: got %v", d)
 			}
 		})
@@ -142,6 +144,44 @@ func mustMake(t *testing.T, makeOne func(granular.Config) (authorization.Decider
 		t.Fatal(err)
 	}
 	return authorization.AuthorizerOf(made)
+}
+
+// both returns the two authorizers.
+func both(t *testing.T, config granular.Config) (include, exclude authorizer.Authorizer) {
+	t.Helper()
+	return mustMake(t, granular.NewInclude, config), mustMake(t, granular.NewExclude, config)
+}
+
+// bothSides are the constructors of the two authorizers.
+var bothSides = map[string]func(granular.Config) (authorization.Decider, error){"include": granular.NewInclude, "exclude": granular.NewExclude}
+
+// membersOf returns the members of a chain for both authorizers.
+func membersOf(t testing.TB, config granular.Config) []authorization.Member {
+	t.Helper()
+	exclude, err := granular.NewExclude(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	include, err := granular.NewInclude(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []authorization.Member{{Name: "exclude", Decider: exclude}, {Name: "include", Decider: include}}
+}
+
+func chainOf(t testing.TB, members []authorization.Member) *authorization.Chain {
+	t.Helper()
+	chain, err := authorization.NewChain(members...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return chain
+}
+
+// evaluated is what becomes of a decision of an authorizer at admission.
+func evaluated(t *testing.T, decision authorizer.ConditionsAwareDecision, data write) authorization.Decision {
+	t.Helper()
+	return authorization.FromUpstream("", decision).Evaluate(t.Context(), authorization.EvaluatorFor(data, nil))
 }
 
 // TestEvaluation evaluates in process, through a chain, and after the wire: all say the
@@ -174,12 +214,8 @@ func TestEvaluation(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			config := granular.Config{Authorizer: &grants{verbs: strings.Fields(tc.verbs)}, Types: things.Types(t), Mappings: mappings}
-			include, exclude := mustMake(t, granular.NewInclude, config), mustMake(t, granular.NewExclude, config)
-			chain, err := authorization.NewChain(authorization.Member{Name: "exclude", Decider: authorization.DeciderOf(exclude)}, authorization.Member{Name: "include", Decider: authorization.DeciderOf(include)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			inProcess := chain.Decide(t.Context(), updateByBob).Evaluate(t.Context(), authorization.EvaluatorFor(tc.data, nil))
+			include, exclude := both(t, config)
+			inProcess := chainOf(t, membersOf(t, config)).Decide(t.Context(), updateByBob).Evaluate(t.Context(), authorization.EvaluatorFor(tc.data, nil))
 			decision, reason, _ := inProcess.Concrete()
 			if decision != tc.want || !strings.Contains(reason, tc.text) || strings.Contains(reason, "fortytwo") {
 				t.Errorf("in process: got %v: %s\nwant %v: %s", decision, reason, tc.want, tc.text)
@@ -258,7 +294,7 @@ func TestForgedConditions(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			for side, makeOne := range map[string]func(granular.Config) (authorization.Decider, error){"include": granular.NewInclude, "exclude": granular.NewExclude} {
+			for side, makeOne := range bothSides {
 				source := &mapping.Source{}
 				source.Store(table)
 				a := mustMake(t, makeOne, granular.Config{Authorizer: &grants{verbs: []string{"*"}}, Types: things.Types(t), Mappings: source})
@@ -320,21 +356,17 @@ func TestInProcessAsOverTheWire(t *testing.T) {
 func TestForeignDecisions(t *testing.T) {
 	t.Parallel()
 	data := updateOf(t, "metadata: {name: a}", "metadata: {name: b}")
-	for _, makeOne := range []func(granular.Config) (authorization.Decider, error){granular.NewInclude, granular.NewExclude} {
-		a := mustMake(t, makeOne, granular.Config{Authorizer: &grants{}, Mappings: sourceOf()})
-		if d, _, err := a.EvaluateConditions(t.Context(), authorizer.ConditionsAwareDecisionDeny("", nil), data); d != authorizer.DecisionDeny || err == nil {
-			t.Errorf("a Deny: got %v, %v", d, err)
-		}
-	}
 	foreign := authorization.ToUpstream(authorization.Conditions(authorization.Condition{
 		ID: "example.com/other", Effect: authorization.EffectAllow, Type: "example.com/other", Text: "true",
 		EvaluateFunc: func(context.Context, authorizer.ConditionsData) authorization.Outcome {
 			return authorization.Bool(true)
 		},
 	}))
-	for side, makeOne := range map[string]func(granular.Config) (authorization.Decider, error){"include": granular.NewInclude, "exclude": granular.NewExclude} {
+	for side, makeOne := range bothSides {
 		a := mustMake(t, makeOne, granular.Config{Authorizer: &grants{verbs: []string{"*"}}, Mappings: sourceOf()})
-		for name, decision := range map[string]authorizer.ConditionsAwareDecision{"an Allow": authorizer.ConditionsAwareDecisionAllow("", nil), "a condition of another authorizer": foreign} {
+		for name, decision := range map[string]authorizer.ConditionsAwareDecision{
+			"a Deny": authorizer.ConditionsAwareDecisionDeny("", nil), "an Allow": authorizer.ConditionsAwareDecisionAllow("", nil), "a condition of another authorizer": foreign,
+		} {
 			if d, _, err := a.EvaluateConditions(t.Context(), decision, data); d != authorizer.DecisionDeny || err == nil {
 				t.Errorf("%s: %s: got %v, %v, want Deny with an error", side, name, d, err)
 			}
@@ -352,10 +384,10 @@ func TestSnapshot(t *testing.T) {
 	t.Parallel()
 	source := sourceOf(things.Mapping("m", things.Spec(things.Excluded("metadata.labels", "labels", ""))))
 	a := mustMake(t, granular.NewExclude, granular.Config{Authorizer: &grants{}, Mappings: source})
-	decision := authorization.FromUpstream("exclude", a.ConditionsAwareAuthorize(t.Context(), updateByBob))
+	decision := a.ConditionsAwareAuthorize(t.Context(), updateByBob)
 	source.Publish()
 	data := updateOf(t, "metadata: {name: a}", "metadata: {name: a, labels: {x: z}}")
-	if got := decision.Evaluate(t.Context(), authorization.EvaluatorFor(data, nil)); !got.IsDeny() {
+	if got := evaluated(t, decision, data); !got.IsDeny() {
 		t.Errorf("got %+v, want Deny", got)
 	}
 }
@@ -398,19 +430,13 @@ func TestOneTableForOneRequest(t *testing.T) {
 				source := &mapping.Source{}
 				tc.before(source)
 				config := granular.Config{Authorizer: &grants{verbs: []string{"granular", "granular:tuning"}}, Mappings: source}
-				chain, err := authorization.NewChain(
-					authorization.Member{Name: "exclude", Decider: authorization.DeciderOf(mustMake(t, granular.NewExclude, config))},
-					authorization.Member{Name: "policy", Decider: onlyIf(func() {
-						if during {
-							tc.after(source)
-						}
-					})},
-					authorization.Member{Name: "include", Decider: authorization.DeciderOf(mustMake(t, granular.NewInclude, config))},
-				)
-				if err != nil {
-					t.Fatal(err)
-				}
-				lazy := chain.Begin(t.Context(), updateByBob)
+				policy := onlyIf(func() {
+					if during {
+						tc.after(source)
+					}
+				})
+				members := slices.Insert(membersOf(t, config), 1, authorization.Member{Name: "policy", Decider: policy})
+				lazy := chainOf(t, members).Begin(t.Context(), updateByBob)
 				if !during {
 					tc.after(source)
 				}
@@ -428,7 +454,7 @@ func TestNotLoaded(t *testing.T) {
 	t.Parallel()
 	source := sourceOf(things.Mapping("m", things.Spec(things.Excluded("spec.boom", "selfDestruction", ""))))
 	config := granular.Config{Authorizer: &grants{verbs: []string{"*"}}, Mappings: source}
-	include, exclude := mustMake(t, granular.NewInclude, config), mustMake(t, granular.NewExclude, config)
+	include, exclude := both(t, config)
 	included := overTheWire(t, include.ConditionsAwareAuthorize(t.Context(), updateByBob), nil)
 	excluded := overTheWire(t, exclude.ConditionsAwareAuthorize(t.Context(), updateByBob), nil)
 	source.Store(nil)
@@ -458,11 +484,11 @@ func TestLongNames(t *testing.T) {
 	config := granular.Config{Authorizer: &grants{verbs: []string{"*"}}, Mappings: sourceOf(things.Mapping("m", things.Spec(things.Excluded("spec.boom", "selfDestruction", ""))))}
 	attributes := updateByBob
 	attributes.User = &user.DefaultInfo{Name: strings.Repeat("b", 5000)}
-	ctx := context.Background()
-	if d := mustMake(t, granular.NewInclude, config).ConditionsAwareAuthorize(ctx, attributes); !d.IsNoOpinion() {
+	include, exclude := both(t, config)
+	if d := include.ConditionsAwareAuthorize(t.Context(), attributes); !d.IsNoOpinion() {
 		t.Errorf("include: got %v, want NoOpinion", d)
 	}
-	if d := mustMake(t, granular.NewExclude, config).ConditionsAwareAuthorize(ctx, attributes); !d.IsDeny() {
+	if d := exclude.ConditionsAwareAuthorize(t.Context(), attributes); !d.IsDeny() {
 		t.Errorf("exclude: got %v, want Deny", d)
 	}
 }
@@ -496,7 +522,7 @@ func TestSubresourceThatDoesNotShowTheField(t *testing.T) {
 		attributes, data := updateByBob, updateOf(t, "metadata: {name: one}", "metadata: {name: one}")
 		attributes.Subresource, data.subresource = subresource, subresource
 		decision := mustMake(t, granular.NewExclude, config).ConditionsAwareAuthorize(t.Context(), attributes)
-		if got := authorization.FromUpstream("", decision).Evaluate(t.Context(), authorization.EvaluatorFor(data, nil)); got.IsDeny() != want {
+		if got := evaluated(t, decision, data); got.IsDeny() != want {
 			t.Errorf("%q: got %+v, want Deny: %v", subresource, got, want)
 		}
 	}
@@ -511,12 +537,12 @@ func TestUnreadableSchemasAreClosed(t *testing.T) {
 		Mappings: sourceOf(things.Mapping("m", things.Spec(things.Excluded("spec.boom", "selfDestruction", "")))),
 	}
 	data := updateOf(t, "metadata: {name: a}", "metadata: {name: a, labels: {a: b}}")
-	include := authorization.FromUpstream("", mustMake(t, granular.NewInclude, config).ConditionsAwareAuthorize(t.Context(), updateByBob))
-	if got := include.Evaluate(t.Context(), authorization.EvaluatorFor(data, nil)); !include.CanBecomeAllowed() || got.IsAllow() {
-		t.Errorf("include: got %+v after %+v", got, include)
+	include, exclude := both(t, config)
+	included := include.ConditionsAwareAuthorize(t.Context(), updateByBob)
+	if got := evaluated(t, included, data); !authorization.FromUpstream("", included).CanBecomeAllowed() || got.IsAllow() {
+		t.Errorf("include: got %+v after %+v", got, included)
 	}
-	decision := mustMake(t, granular.NewExclude, config).ConditionsAwareAuthorize(t.Context(), updateByBob)
-	if got := authorization.FromUpstream("", decision).Evaluate(t.Context(), authorization.EvaluatorFor(data, nil)); !got.IsDeny() {
+	if got := evaluated(t, exclude.ConditionsAwareAuthorize(t.Context(), updateByBob), data); !got.IsDeny() {
 		t.Errorf("exclude: got %+v", got)
 	}
 }

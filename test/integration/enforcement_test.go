@@ -41,6 +41,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 	"github.com/proviso-authz/proviso/pkg/enforcement"
 	"github.com/proviso-authz/proviso/test/testutil/compilers"
+	"github.com/proviso-authz/proviso/test/testutil/rows"
 	"github.com/proviso-authz/proviso/test/testutil/server"
 )
 
@@ -184,103 +185,79 @@ const named = `"name":"one"`
 // does not. What is refused must not have been written.
 func TestEveryWayToWrite(t *testing.T) {
 	t.Parallel()
-	const (
-		good = `object.spec.image == "good"`
-		all  = "Allow create,update,patch virtualmachines"
-	)
-	merge := func(image string) string { return fmt.Sprintf(`{"spec":{"image":%q}}`, image) }
-	for _, tc := range []struct {
-		name         string
-		rights       rights
-		exists       bool
-		method, path string
-		contentType  string
-		body         func(image string) string
-	}{
-		{"create", rights{"Allow create virtualmachines": good}, false, http.MethodPost, machinesPath, jsonType, func(i string) string { return machineJSON(named, i) }},
-		{"create by a generated name", rights{"Allow create virtualmachines": good}, false, http.MethodPost, machinesPath, jsonType, func(i string) string { return machineJSON(`"generateName":"one-"`, i) }},
-		{"update", rights{"Allow update virtualmachines": good}, true, http.MethodPut, alicesMachine, jsonType, func(i string) string { return machineJSON(named, i) }},
-		{"merge patch", rights{"Allow patch virtualmachines": good}, true, http.MethodPatch, alicesMachine, mergePatch, merge},
-		{"JSON patch", rights{"Allow patch virtualmachines": good}, true, http.MethodPatch, alicesMachine, "application/json-patch+json",
-			func(i string) string { return fmt.Sprintf(`[{"op":"replace","path":"/spec/image","value":%q}]`, i) }},
-		{"apply", rights{"Allow patch virtualmachines": good}, true, http.MethodPatch, alicesMachine + "?fieldManager=m&force=true", applyPatch, func(i string) string { return machineJSON(named, i) }},
-		{"apply that creates", rights{all: good}, false, http.MethodPatch, alicesMachine + "?fieldManager=m", applyPatch, func(i string) string { return machineJSON(named, i) }},
-		{"apply that creates, where only the create is conditional", rights{"Allow patch virtualmachines": "", "Allow create virtualmachines": good}, false,
-			http.MethodPatch, alicesMachine + "?fieldManager=m", applyPatch, func(i string) string { return machineJSON(named, i) }},
-		{"update that creates", rights{all: good}, false, http.MethodPut, alicesMachine, jsonType, func(i string) string { return machineJSON(named, i) }},
-		{"update that creates, where only the update is conditional", rights{"Allow create virtualmachines": "", "Allow update virtualmachines": good}, false,
-			http.MethodPut, alicesMachine, jsonType, func(i string) string { return machineJSON(named, i) }},
-		{"update that creates, where only the create is conditional", rights{"Allow update virtualmachines": "", "Allow create virtualmachines": good}, false,
-			http.MethodPut, alicesMachine, jsonType, func(i string) string { return machineJSON(named, i) }},
-		{"a Deny", rights{all: "", "Deny update virtualmachines": "!(" + good + ")"}, true, http.MethodPut, alicesMachine, jsonType, func(i string) string { return machineJSON(named, i) }},
-		{"a NoOpinion", rights{all: "", "NoOpinion update virtualmachines": "!(" + good + ")"}, true, http.MethodPut, alicesMachine, jsonType, func(i string) string { return machineJSON(named, i) }},
-		{"a dry run", rights{all: good}, true, http.MethodPut, alicesMachine + "?dryRun=All", jsonType, func(i string) string { return machineJSON(named, i) }},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			e := newEnforcing(t, tc.rights)
-			if tc.exists {
-				e.must(t, http.MethodPost, machinesPath, machineJSON(named, "old"))
-			}
-			before := e.stored(t)
-			if got := send(e.Server, "alice", tc.method, tc.path, tc.contentType, tc.body("bad")); got.Code != http.StatusForbidden {
-				t.Errorf("does not hold: got %d %s, want 403", got.Code, got.Body)
-			}
-			if diff := cmp.Diff(before, e.stored(t)); diff != "" {
-				t.Errorf("a refused request wrote (-before +after):\n%s", diff)
-			}
-			if got := send(e.Server, "alice", tc.method, tc.path, tc.contentType, tc.body("good")); got.Code/100 != 2 {
-				t.Errorf("holds: got %d %s, want success", got.Code, got.Body)
-			}
-			if wrote := !cmp.Equal(before, e.stored(t)); wrote == strings.Contains(tc.path, "dryRun") {
-				t.Errorf("holds: written %v", wrote)
-			}
-		})
+	type row struct {
+		Rights       rights
+		Exists       bool
+		Method, Path string
+		ContentType  string
+		Generated    bool // the name
 	}
+	rows.Run(t, "testdata/ways.yaml", func(t *testing.T, tc row) {
+		e := newEnforcing(t, tc.Rights)
+		write := func(image string) *httptest.ResponseRecorder {
+			contentType, body := jsonType, machineJSON(named, image)
+			switch {
+			case tc.ContentType == mergePatch:
+				body = fmt.Sprintf(`{"spec":{"image":%q}}`, image)
+			case tc.ContentType == "application/json-patch+json":
+				body = fmt.Sprintf(`[{"op":"replace","path":"/spec/image","value":%q}]`, image)
+			case tc.Generated:
+				body = machineJSON(`"generateName":"one-"`, image)
+			}
+			if tc.ContentType != "" {
+				contentType = tc.ContentType
+			}
+			return send(e.Server, "alice", tc.Method, machinesPath+tc.Path, contentType, body)
+		}
+		if tc.Exists {
+			e.must(t, http.MethodPost, machinesPath, machineJSON(named, "old"))
+		}
+		before := e.stored(t)
+		if got := write("bad"); got.Code != http.StatusForbidden {
+			t.Errorf("does not hold: got %d %s, want 403", got.Code, got.Body)
+		}
+		if diff := cmp.Diff(before, e.stored(t)); diff != "" {
+			t.Errorf("a refused request wrote (-before +after):\n%s", diff)
+		}
+		if got := write("good"); got.Code/100 != 2 {
+			t.Errorf("holds: got %d %s, want success", got.Code, got.Body)
+		}
+		if wrote := !cmp.Equal(before, e.stored(t)); wrote == strings.Contains(tc.Path, "dryRun") {
+			t.Errorf("holds: written %v", wrote)
+		}
+	})
 }
 
 // TestOddWrites are ways to write that must be refused whatever the object is.
 func TestOddWrites(t *testing.T) {
 	t.Parallel()
-	const all = "Allow create,update,patch,delete,deletecollection,get,list virtualmachines"
-	holds := rights{all: `!dryRun`}
-	reads := rights{all: `!dryRun`, "Allow get virtualmachines": ""}
-	for _, tc := range []struct {
-		name         string
-		rights       rights
-		method, path string
-		contentType  string
-		body         string
-		wantCode     int
-	}{
-		{"update under another name", reads, http.MethodPut, alicesMachine, jsonType, machineJSON(`"name":"two"`, "x"), http.StatusBadRequest},
-		{"update in another namespace", reads, http.MethodPut, alicesMachine, jsonType, machineJSON(`"name":"one","namespace":"m"`, "x"), http.StatusBadRequest},
-		{"the status without a right to it", holds, http.MethodPut, alicesMachine + "/status", jsonType, machineJSON(named, "x"), http.StatusForbidden},
-		{"the status of what is not there", rights{"Allow update virtualmachines/status": `!dryRun`}, http.MethodPut, machinesPath + "/none/status", jsonType, machineJSON(`"name":"none"`, "x"), http.StatusNotFound},
-		{"update that creates without the right to create", rights{"Allow update virtualmachines": `!dryRun`}, http.MethodPut, machinesPath + "/none", jsonType, machineJSON(`"name":"none"`, "x"), http.StatusForbidden},
-		{"update that creates by a policy on names", rights{"Allow update virtualmachines": "", "Allow create virtualmachines": `request.name == "other" && !dryRun`}, http.MethodPut, machinesPath + "/none", jsonType, machineJSON(`"name":"none"`, "x"), http.StatusForbidden},
-		{"get on a condition", holds, http.MethodGet, alicesMachine, "", "", http.StatusForbidden},
-		{"list on a condition", holds, http.MethodGet, machinesPath, "", "", http.StatusForbidden},
-		{"watch on a condition", holds, http.MethodGet, machinesPath + "?watch=true", "", "", http.StatusForbidden},
-		{"a version that is not served", holds, http.MethodPost, strings.Replace(machinesPath, "v1alpha1", "v1", 1), jsonType, machineJSON(named, "x"), http.StatusForbidden},
-		{"delete on what there is not", rights{"Allow delete virtualmachines": `object.spec.image == "old"`}, http.MethodDelete, alicesMachine, "", "", http.StatusForbidden},
-		{"over the budget, to allow", rights{"Allow update virtualmachines": expensive}, http.MethodPut, alicesMachine, jsonType, withTags, http.StatusForbidden},
-		{"over the budget, to deny", rights{all: "", "Deny update virtualmachines": expensive}, http.MethodPut, alicesMachine, jsonType, withTags, http.StatusForbidden},
-		{"over the budget, to hold back", rights{all: "", "NoOpinion update virtualmachines": expensive}, http.MethodPut, alicesMachine, jsonType, withTags, http.StatusForbidden},
-		{"the namespace is not known", rights{all: "", "Deny update virtualmachines": `namespaceObject.metadata.name == "m"`}, http.MethodPut, alicesMachine, jsonType, machineJSON(named, "x"), http.StatusForbidden},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			e := newEnforcing(t, tc.rights)
-			e.must(t, http.MethodPost, machinesPath, machineJSON(named, "old"))
-			if got := send(e.Server, "alice", tc.method, tc.path, tc.contentType, tc.body); got.Code != tc.wantCode {
-				t.Errorf("got %d %s, want %d", got.Code, got.Body, tc.wantCode)
-			}
-			if diff := cmp.Diff(map[string]string{"one": "old"}, e.stored(t)); diff != "" {
-				t.Errorf("a refused request wrote (-want +got):\n%s", diff)
-			}
-		})
+	type row struct {
+		Rights       rights
+		Method, Path string
+		Metadata     map[string]any // of a machine in the body
+		Tags         bool           // the machine has many tags
+		Code         int
 	}
+	rows.Run(t, "testdata/oddwrites.yaml", func(t *testing.T, tc row) {
+		e := newEnforcing(t, tc.Rights)
+		e.must(t, http.MethodPost, machinesPath, machineJSON(named, "old"))
+		contentType, body, path := "", "", tc.Path
+		switch {
+		case tc.Tags:
+			contentType, body = jsonType, withTags
+		case tc.Metadata != nil:
+			contentType, body = jsonType, machineJSON(strings.Trim(jsonOf(t, tc.Metadata), "{}"), "x")
+		}
+		if !strings.HasPrefix(path, "/apis/") {
+			path = machinesPath + path
+		}
+		if got := send(e.Server, "alice", tc.Method, path, contentType, body); got.Code != tc.Code {
+			t.Errorf("got %d %s, want %d", got.Code, got.Body, tc.Code)
+		}
+		if diff := cmp.Diff(map[string]string{"one": "old"}, e.stored(t)); diff != "" {
+			t.Errorf("a refused request wrote (-want +got):\n%s", diff)
+		}
+	})
 }
 
 // expensive costs more than an evaluation may, and would be false otherwise.
@@ -413,73 +390,48 @@ func withHook(h hook) func(*server.Config) {
 // and admission: it is decided by those that authorized it.
 func TestPoliciesChangeMeanwhile(t *testing.T) {
 	t.Parallel()
-	const good, bad = `object.spec.image == "good"`, `object.spec.image != "good"`
-	put := func(e *enforcing) *httptest.ResponseRecorder {
-		return send(e.Server, "alice", http.MethodPut, alicesMachine, jsonType, machineJSON(named, "good"))
+	type row struct {
+		Before, After rights
+		Exists        bool
+		Lazy          bool // a member before the policies could allow, and does not
+		Apply         bool // instead of an update
+		Allowed       bool
 	}
-	apply := func(e *enforcing) *httptest.ResponseRecorder {
-		return send(e.Server, "alice", http.MethodPatch, alicesMachine+"?fieldManager=m", applyPatch, machineJSON(named, "good"))
-	}
-	for _, tc := range []struct {
-		name          string
-		before, after rights
-		exists        bool
-		lazy          bool // a member before the policies could allow, and does not
-		do            func(*enforcing) *httptest.ResponseRecorder
-		allowed       bool
-	}{
-		{"tightened", rights{"Allow update virtualmachines": good}, rights{"Deny update virtualmachines": ""}, true, false, put, true},
-		{"its condition tightened", rights{"Allow update virtualmachines": good}, rights{"Allow update virtualmachines": bad}, true, false, put, true},
-		{"withdrawn", rights{"Allow update virtualmachines": good}, rights{}, true, false, put, true},
-		{"loosened", rights{"Allow update virtualmachines": bad}, rights{"Allow update virtualmachines": ""}, true, false, put, false},
-		{"its condition loosened", rights{"Allow update virtualmachines": bad}, rights{"Allow update virtualmachines": good}, true, false, put, false},
-		{"the create tightened", rights{"Allow update,create virtualmachines": ""}, rights{"Deny create virtualmachines": ""}, false, false, put, true},
-		{"the create withdrawn", rights{"Allow update virtualmachines": "", "Allow create virtualmachines": good}, rights{"Allow update virtualmachines": ""}, false, false, put, true},
-		{"the create loosened", rights{"Allow update virtualmachines": ""}, rights{"Allow update,create virtualmachines": ""}, false, false, put, false},
-		{"the condition of the create loosened", rights{"Allow update virtualmachines": "", "Allow create virtualmachines": bad}, rights{"Allow update,create virtualmachines": ""}, false, false, put, false},
-		{"the create of an apply withdrawn", rights{"Allow patch,create virtualmachines": good}, rights{}, false, false, apply, true},
-		{"the create of an apply loosened", rights{"Allow patch virtualmachines": good}, rights{"Allow patch,create virtualmachines": ""}, false, false, apply, false},
-		{"withdrawn before it was asked", rights{"Allow update virtualmachines": ""}, rights{}, true, true, put, true},
-		{"denied before it was asked", rights{"Allow update virtualmachines": good}, rights{"Deny update virtualmachines": ""}, true, true, put, true},
-		{"allowed before it was asked", rights{}, rights{"Allow update virtualmachines": ""}, true, true, put, false},
-		{"a check of a condition tightened", rights{"Allow update virtualmachines": `authorizer.group("demo.proviso.dev").resource("virtualmachines").namespace("n").check("escalate").allowed()`, "Allow escalate virtualmachines": ""},
-			rights{}, true, false, put, true},
-		{"a check of a condition loosened", rights{"Allow update virtualmachines": `authorizer.group("demo.proviso.dev").resource("virtualmachines").namespace("n").check("escalate").allowed()`},
-			rights{"Allow update,escalate virtualmachines": ""}, true, false, put, false},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			var e *enforcing
-			held := false
-			changing := hook(func(a admission.Attributes) error {
-				if a.GetUserInfo().GetName() == "alice" && !held {
-					held = true
-					e.publish(t, tc.after)
-				}
-				return nil
-			})
-			source := &engine.Source{}
-			e = newEnforcing(t, rights{}, withHook(changing), func(c *server.Config) {
-				if tc.lazy {
-					c.Authorizer = policyChain(t, source, neverHolds{})
-				} else {
-					c.Authorizer = policyChain(t, source)
-				}
-			})
-			e.source = source
-			e.publish(t, tc.before)
-			if tc.exists {
-				e.must(t, http.MethodPost, machinesPath, machineJSON(named, "old"))
+	rows.Run(t, "testdata/meanwhile.yaml", func(t *testing.T, tc row) {
+		var e *enforcing
+		held := false
+		changing := hook(func(a admission.Attributes) error {
+			if a.GetUserInfo().GetName() == "alice" && !held {
+				held = true
+				e.publish(t, tc.After)
 			}
-			got := tc.do(e)
-			if !held {
-				t.Fatalf("the request was not held: %d %s", got.Code, got.Body)
-			}
-			if allowed := got.Code/100 == 2; allowed != tc.allowed || (e.stored(t)["one"] == "good") != allowed {
-				t.Errorf("got %d %s, stored %v; want allowed %v", got.Code, got.Body, e.stored(t), tc.allowed)
+			return nil
+		})
+		source := &engine.Source{}
+		e = newEnforcing(t, rights{}, withHook(changing), func(c *server.Config) {
+			if tc.Lazy {
+				c.Authorizer = policyChain(t, source, neverHolds{})
+			} else {
+				c.Authorizer = policyChain(t, source)
 			}
 		})
-	}
+		e.source = source
+		e.publish(t, tc.Before)
+		if tc.Exists {
+			e.must(t, http.MethodPost, machinesPath, machineJSON(named, "old"))
+		}
+		method, path, contentType := http.MethodPut, alicesMachine, jsonType
+		if tc.Apply {
+			method, path, contentType = http.MethodPatch, alicesMachine+"?fieldManager=m", applyPatch
+		}
+		got := send(e.Server, "alice", method, path, contentType, machineJSON(named, "good"))
+		if !held {
+			t.Fatalf("the request was not held: %d %s", got.Code, got.Body)
+		}
+		if allowed := got.Code/100 == 2; allowed != tc.Allowed || (e.stored(t)["one"] == "good") != allowed {
+			t.Errorf("got %d %s, stored %v; want allowed %v", got.Code, got.Body, e.stored(t), tc.Allowed)
+		}
+	})
 }
 
 // neverHolds allows alice everything on a condition that never holds.

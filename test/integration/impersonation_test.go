@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,6 +21,7 @@ import (
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/apiserver"
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/test/testutil/rows"
 	"github.com/proviso-authz/proviso/test/testutil/server"
 )
 
@@ -51,52 +53,54 @@ func impersonation(spec string) string {
 	return `{"apiVersion":"authorization.k8s.io/v1alpha1","kind":"ImpersonationReview","spec":{` + spec + `}}`
 }
 
+// impersonationRow is a review in a table.
+type impersonationRow struct {
+	User   string
+	InPath string // the name of the impersonated user in the path
+	Spec   map[string]any
+}
+
+func (r impersonationRow) path() string {
+	if r.InPath == "" {
+		return impersonations
+	}
+	return fmt.Sprintf(ofUser, r.InPath)
+}
+
+func (r impersonationRow) body(t *testing.T) string {
+	t.Helper()
+	return jsonOf(t, map[string]any{"apiVersion": "authorization.k8s.io/v1alpha1", "kind": "ImpersonationReview", "spec": r.Spec})
+}
+
 func TestImpersonationReview(t *testing.T) {
 	t.Parallel()
 	s := server.New(t, server.Config{Authorizer: impersonators})
-	bob := &authenticationv1.UserInfo{Username: "bob", Groups: []string{"system:authenticated"}}
-	for _, tc := range []struct {
-		name, user, path, spec string
-		wantMode               string
-		wantConstraint         string
-		wantUser               *authenticationv1.UserInfo
-		wantReason             string
-		wantRequest            string // allowed, or nothing
-		wantChecks             int
-	}{
-		{"oneself", "deputy", impersonations, `"impersonate":{"username":"bob"},` + pods, "user-info", "impersonate:user-info", bob, "", "allowed", 2},
-		{"somebody else", "reviewer", impersonations, `"user":"deputy","impersonate":{"username":"bob"},` + pods, "user-info", "impersonate:user-info", bob, "", "allowed", 2},
-		{"in the path", "deputy", fmt.Sprintf(ofUser, "bob"), pods, "user-info", "impersonate:user-info", bob, "", "allowed", 2},
-		{"in the path and the body", "deputy", fmt.Sprintf(ofUser, "bob"), `"impersonate":{"username":"bob"},` + pods, "user-info", "impersonate:user-info", bob, "", "allowed", 2},
-		{"as in the body", "deputy", fmt.Sprintf(ofUser, "-"), `"impersonate":{"username":"bob"},` + pods, "user-info", "impersonate:user-info", bob, "", "allowed", 2},
-		{"a name with a slash", "legacy", fmt.Sprintf(ofUser, "-"), `"impersonate":{"username":"ldap/bob","uid":"7","extra":{"example.com/k":["v"]}},` + pods, "legacy", "",
-			&authenticationv1.UserInfo{Username: "ldap/bob", UID: "7", Groups: []string{"system:authenticated"}, Extra: map[string]authenticationv1.ExtraValue{"example.com/k": {"v"}}}, "", "no opinion", 4},
-		{"a user who may not", "legacy", impersonations, `"impersonate":{"username":"carol"},` + pods, "legacy", "", &authenticationv1.UserInfo{Username: "carol", Groups: []string{"system:authenticated"}}, "", "no opinion", 2},
-		{"another user", "deputy", impersonations, `"impersonate":{"username":"carol"},` + pods, "", "", nil, `users.authentication.k8s.io "carol" is forbidden`, "", 3},
-		{"another request", "deputy", impersonations, `"impersonate":{"username":"bob"},"nonResourceAttributes":{"verb":"get","path":"/metrics"}`, "", "", nil, `User "deputy" cannot impersonate-on:user-info:get path "/metrics"`, "", 2},
-		{"a requester of whom nothing is known", "reviewer", impersonations, `"user":"mallory","groups":["g"],"impersonate":{"username":"bob"},` + pods, "", "", nil, `User "mallory" cannot`, "", 2},
-		{"a denial", "refused", impersonations, `"impersonate":{"username":"bob"},` + pods, "", "", nil, `refused by the test`, "", 2},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			status := askImpersonation(t, s, tc.user, tc.path, impersonation(tc.spec)).Status
-			allowed := tc.wantUser != nil
-			if status.Allowed != allowed || status.Denied == allowed || string(status.Mode) != tc.wantMode || status.Constraint != tc.wantConstraint ||
-				!strings.Contains(status.Reason, tc.wantReason) || (tc.wantReason == "") != (status.Reason == "") || len(status.Checks) != tc.wantChecks || status.EvaluationError != "" {
-				t.Errorf("got %+v", status)
-			}
-			if diff := cmp.Diff(tc.wantUser, status.ImpersonatedUser); diff != "" {
-				t.Errorf("user (-want +got):\n%s", diff)
-			}
-			if got := requestOf(status); got != tc.wantRequest {
-				t.Errorf("the request is %q, want %q", got, tc.wantRequest)
-			}
-			last := status.Checks[len(status.Checks)-1]
-			if last.Allowed != allowed || last.Denied != (tc.name == "a denial") {
-				t.Errorf("the last check is %+v", last)
-			}
-		})
+	type row struct {
+		impersonationRow
+		Mode, Constraint string
+		Impersonated     *authenticationv1.UserInfo
+		Reason           string
+		Request          string // allowed, or nothing
+		Checks           int
 	}
+	rows.Run(t, "testdata/impersonationreviews.yaml", func(t *testing.T, tc row) {
+		status := askImpersonation(t, s, tc.User, tc.path(), tc.body(t)).Status
+		allowed := tc.Impersonated != nil
+		if status.Allowed != allowed || status.Denied == allowed || string(status.Mode) != tc.Mode || status.Constraint != tc.Constraint ||
+			!strings.Contains(status.Reason, tc.Reason) || (tc.Reason == "") != (status.Reason == "") || len(status.Checks) != tc.Checks || status.EvaluationError != "" {
+			t.Errorf("got %+v", status)
+		}
+		if diff := cmp.Diff(tc.Impersonated, status.ImpersonatedUser); diff != "" {
+			t.Errorf("user (-want +got):\n%s", diff)
+		}
+		if got := requestOf(status); got != tc.Request {
+			t.Errorf("the request is %q, want %q", got, tc.Request)
+		}
+		last := status.Checks[len(status.Checks)-1]
+		if last.Allowed != allowed || last.Denied != (tc.User == "refused") {
+			t.Errorf("the last check is %+v", last)
+		}
+	})
 }
 
 func requestOf(status authorizationv1alpha1.ImpersonationReviewStatus) string {
@@ -208,46 +212,40 @@ func (c conditionally) EvaluateConditions(context.Context, authorizer.Conditions
 func TestImpersonationReviewBadInput(t *testing.T) {
 	t.Parallel()
 	s := server.New(t, server.Config{Authorizer: impersonators})
-	groups := `"` + strings.Repeat(`g","`, 999) + `g"`
-	for _, tc := range []struct {
-		name, user, path, contentType, body string
-		wantCode                            int
-		want                                string
-	}{
-		{"nothing", "reviewer", impersonations, "application/json", ``, 400, "unexpected end of JSON input"},
-		{"null", "reviewer", impersonations, "application/json", `null`, 422, "spec.impersonate.username: Required"},
-		{"another kind", "reviewer", impersonations, "application/json", `{"apiVersion":"authorization.k8s.io/v1alpha1","kind":"SubjectAccessReview"}`, 400, "cannot be handled as a ImpersonationReview"},
-		{"another kind at the subresource", "reviewer", fmt.Sprintf(ofUser, "bob"), "application/json", `{"apiVersion":"authorization.k8s.io/v1alpha1","kind":"AuthorizationConditionsReview"}`, 400, "cannot be handled as a ImpersonationReview"},
-		{"YAML that is said to be JSON", "reviewer", impersonations, "application/json", "spec:\n  user: bob\n", 400, "invalid character"},
-		{"a content type of its own", "reviewer", impersonations, "text/plain", impersonation(pods), 415, "accepted media types"},
-		{"a field of another type", "reviewer", impersonations, "application/json", impersonation(`"impersonate":"bob",` + pods), 400, "ImpersonationReviewSpec.spec.impersonate"},
-		{"a body of 3 MiB", "reviewer", impersonations, "application/json", impersonation(`"user":"` + strings.Repeat("x", 3<<20) + `"`), 413, "limit is 3145728"},
-		{"no user name", "reviewer", impersonations, "application/json", impersonation(pods), 422, "spec.impersonate.username: Required"},
-		{"no user name in either place", "reviewer", fmt.Sprintf(ofUser, "-"), "application/json", impersonation(pods), 422, "spec.impersonate.username: Required"},
-		{"groups without user", "reviewer", impersonations, "application/json", impersonation(`"impersonate":{"groups":["g"]},` + pods), 422, "spec.impersonate.username: Required"},
-		{"a requester of groups without user", "reviewer", impersonations, "application/json", impersonation(`"groups":["g"],"impersonate":{"username":"bob"},` + pods), 422, "spec.user: Required"},
-		{"a malformed service account", "reviewer", impersonations, "application/json", impersonation(`"impersonate":{"username":"system:serviceaccount:ns"},` + pods), 422, "spec.impersonate.username: Invalid"},
-		{"a malformed service account in the path", "reviewer", fmt.Sprintf(ofUser, "system:serviceaccount:ns"), "application/json", impersonation(pods), 422, "spec.impersonate.username: Invalid"},
-		{"both kinds of attributes", "reviewer", impersonations, "application/json", impersonation(`"impersonate":{"username":"bob"},"nonResourceAttributes":{"verb":"get","path":"/"},` + pods), 422, "spec.nonResourceAttributes: Forbidden"},
-		{"no attributes", "reviewer", impersonations, "application/json", impersonation(`"impersonate":{"username":"bob"}`), 422, "spec.resourceAttributes: Required"},
-		{"1000 groups", "reviewer", impersonations, "application/json", impersonation(`"impersonate":{"username":"bob","groups":[` + groups + `]},` + pods), 422, "spec.impersonate.groups: Too many: 1000"},
-		{"a line break", "reviewer", impersonations, "application/json", impersonation(`"impersonate":{"username":"bob\nImpersonate-Group: system:masters"},` + pods), 422, "spec.impersonate.username: Invalid"},
-		{"another name in the path", "reviewer", fmt.Sprintf(ofUser, "carol"), "application/json", impersonation(`"impersonate":{"username":"bob"},` + pods), 422, `spec.impersonate.username: Invalid value: \"bob\": must equal the name in the path, \"carol\", which may be \"-\" instead`},
-		{"a name with a slash, of which the path has a part", "reviewer", fmt.Sprintf(ofUser, "ldap"), "application/json", impersonation(`"impersonate":{"username":"ldap/bob"},` + pods), 422, "spec.impersonate.username: Invalid"},
-		{"a name with a slash in the path", "reviewer", fmt.Sprintf(ofUser, "ldap/bob"), "application/json", impersonation(pods), 403, "authorizationconditionsreviews/bob"},
-		{"a name with an escaped slash in the path", "reviewer", fmt.Sprintf(ofUser, "ldap%2Fbob"), "application/json", impersonation(pods), 403, "authorizationconditionsreviews/bob"},
-		{"a requester without permission to ask", "deputy", impersonations, "application/json", impersonation(`"user":"legacy","impersonate":{"username":"bob"},` + pods), 403, "needs permission to create subjectaccessreviews"},
-		{"oneself by name without permission to ask", "deputy", fmt.Sprintf(ofUser, "bob"), "application/json", impersonation(`"user":"deputy",` + pods), 403, "needs permission to create subjectaccessreviews"},
-		{"a field that does not exist, strictly", "reviewer", impersonations + "?fieldValidation=Strict", "application/json", impersonation(`"impersonate":{"user":"bob"},` + pods), 400, "spec.impersonate.user"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			got := post(s, tc.user, tc.path, tc.contentType, tc.body)
-			if got.Code != tc.wantCode || !strings.Contains(got.Body.String(), tc.want) {
-				t.Errorf("got %d %.600s\nwant %d with %q", got.Code, got.Body, tc.wantCode, tc.want)
-			}
-		})
+	type row struct {
+		impersonationRow
+		Text        string // the body, if it is no specification
+		ContentType string
+		Strict      bool
+		Code        int
+		Want        string
 	}
+	check := func(t *testing.T, tc row) {
+		t.Helper()
+		path := tc.path()
+		if tc.Strict {
+			path += "?fieldValidation=Strict"
+		}
+		if tc.Spec != nil {
+			tc.Text = tc.body(t)
+		}
+		user, contentType := "reviewer", "application/json"
+		if tc.User != "" {
+			user = tc.User
+		}
+		if tc.ContentType != "" {
+			contentType = tc.ContentType
+		}
+		got := post(s, user, path, contentType, tc.Text)
+		if got.Code != tc.Code || !strings.Contains(got.Body.String(), tc.Want) {
+			t.Errorf("got %d %.600s\nwant %d with %q", got.Code, got.Body, tc.Code, tc.Want)
+		}
+	}
+	rows.Run(t, "testdata/badimpersonations.yaml", check)
+	long := map[string]any{"user": strings.Repeat("x", 3<<20)}
+	check(t, row{impersonationRow: impersonationRow{Spec: long}, Code: 413, Want: "limit is 3145728"})
+	many := map[string]any{"impersonate": map[string]any{"username": "bob", "groups": slices.Repeat([]string{"g"}, 1000)}, "nonResourceAttributes": map[string]any{"verb": "get", "path": "/"}}
+	check(t, row{impersonationRow: impersonationRow{Spec: many}, Code: 422, Want: "spec.impersonate.groups: Too many: 1000"})
 }
 
 // TestImpersonationReviewWarnsOfUnknownFields: a field that does not exist is not

@@ -49,6 +49,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/granular"
 	"github.com/proviso-authz/proviso/pkg/granular/changes"
 	"github.com/proviso-authz/proviso/pkg/granular/mapping"
+	"github.com/proviso-authz/proviso/test/testutil/rows"
 	"github.com/proviso-authz/proviso/test/testutil/server"
 )
 
@@ -250,61 +251,41 @@ func TestRenamedFields(t *testing.T) {
 	if got := gadgetRequest(t, s, "admin", http.MethodPost, "v1", "", "application/json", existingGadget); got.Code != http.StatusCreated {
 		t.Fatal(got.Body)
 	}
-	const (
-		merge    = "application/merge-patch+json"
-		jsonType = "application/json-patch+json"
-		apply    = "application/apply-patch+yaml"
-		object   = "application/json"
-	)
-	head := func(version string) string {
-		return fmt.Sprintf(`"apiVersion":"renaming.example.com/%s","kind":"Gadget"`, version)
+	type row struct {
+		User           string
+		By             string // apply, create or patch; a merge patch if it is not given
+		V1, V2         any    // bodies that do the same
+		WantV1, WantV2 string // "" if it is allowed
 	}
-	for _, tc := range []struct {
-		name, user, contentType string
-		v1, v2                  string // bodies that do the same
-		wantV1, wantV2          string // "" if it is allowed
-	}{
-		{"its field", "placer", merge, `{"spec":{"nodeName":"n2"}}`, `{"spec":{"placement":"n2"}}`, "", ""},
-		{"its field by JSON patch", "placer", jsonType, `[{"op":"remove","path":"/spec/nodeName"}]`, `[{"op":"remove","path":"/spec/placement"}]`, "", ""},
-		{"its field, applied", "tagger", apply, `{` + head("v1") + `,"spec":{"tags":["a.com/y"]}}`, `{` + head("v2") + `,"spec":{"words":["a.com/y"]}}`, "", ""},
-		{"another field", "placer", merge, `{"spec":{"tags":["a.com/x","b.com/x"]}}`, `{"spec":{"words":["a.com/x","b.com/x"]}}`,
-			`changing the field spec.tags["b.com/x"] needs the verb "granular:specification" or "granular:tag(b.com)"`, `changing the field spec.words["b.com/x"] needs the verb "granular:specification" or "granular:tag(b.com)"`},
-		{"a tag of its own", "tagger", merge, `{"spec":{"tags":["a.com/x","a.com/y"]}}`, `{"spec":{"words":["a.com/x","a.com/y"]}}`, "", ""},
-		{"a tag of others", "tagger", merge, `{"spec":{"tags":["a.com/x","b.com/y"]}}`, `{"spec":{"words":["a.com/x","b.com/y"]}}`, `spec.tags["b.com/y"]`, `spec.words["b.com/y"]`},
-		{"its disk", "disker", merge, `{"spec":{"disks":[{"name":"root","size":2},{"name":"data","size":1}]}}`, `{"spec":{"volumes":[{"label":"root","capacity":2},{"label":"data","capacity":1}]}}`, "", ""},
-		{"another disk", "disker", merge, `{"spec":{"disks":[{"name":"root","size":1},{"name":"data","size":2}]}}`, `{"spec":{"volumes":[{"label":"root","capacity":1},{"label":"data","capacity":2}]}}`,
-			`changing the field spec.disks[name="data"].size needs the verb "granular:specification" or "granular:disk(data)"`, `changing the field spec.volumes[label="data"].capacity needs the verb "granular:specification" or "granular:disk(data)"`},
-		{"an excluded field", "writer", merge, `{"spec":{"boom":true}}`, `{"spec":{"detonation":true}}`,
-			`the field spec.boom is excluded from general permission: changing it also needs the verb "granular:selfDestruction"`, `the field spec.detonation is excluded from general permission: changing it also needs the verb "granular:selfDestruction"`},
-		{"an excluded field with its permission", "owner", merge, `{"spec":{"boom":true}}`, `{"spec":{"detonation":true}}`, "", ""},
-		{"a field that a mapping excludes", "owner", merge, `{"spec":{"secret":"other"}}`, `{"spec":{"hidden":"other"}}`, `the field spec.secret is excluded`, `the field spec.hidden is excluded`},
-		// The field was written in v1, and its manager loses it there: values cannot be compared across versions.
-		{"a value that it does not exclude", "owner", merge, `{"spec":{"secret":"public"}}`, `{"spec":{"hidden":"public"}}`, "", `the managers of the field spec.secret (metadata.managedFields) is excluded`},
-		{"a field that a mapping excludes, with its permission", "keeper", merge, `{"spec":{"secret":"other"}}`, `{"spec":{"hidden":"other"}}`, "", ""},
-		{"a field that is not excluded", "writer", merge, `{"spec":{"nodeName":"n2"}}`, `{"spec":{"placement":"n2"}}`, "", ""},
-		{"a new object", "writer", object, `{` + head("v1") + `,"metadata":{"name":"two"},"spec":{"nodeName":"n"}}`, `{` + head("v2") + `,"metadata":{"name":"two"},"spec":{"placement":"n"}}`, "", ""},
-		{"a new object with an excluded field", "writer", object, `{` + head("v1") + `,"metadata":{"name":"two"},"spec":{"boom":true}}`, `{` + head("v2") + `,"metadata":{"name":"two"},"spec":{"detonation":true}}`, "the field spec.boom is excluded", "the field spec.detonation is excluded"},
-		{"the name that the field has in the other version", "placer", merge, `{"spec":{"placement":"n2"}}`, `{"spec":{"nodeName":"n2"}}`, "", ""}, // unknown, so that nothing changes
-	} {
-		for _, in := range []struct{ version, body, want string }{{"v1", tc.v1, tc.wantV1}, {"v2", tc.v2, tc.wantV2}} {
-			t.Run(tc.name+" in "+in.version, func(t *testing.T) {
+	rows.Run(t, "testdata/renamed.yaml", func(t *testing.T, tc row) {
+		for _, in := range []struct {
+			version string
+			body    any
+			want    string
+		}{{"v1", tc.V1, tc.WantV1}, {"v2", tc.V2, tc.WantV2}} {
+			t.Run(in.version, func(t *testing.T) {
 				t.Parallel()
-				method, path := http.MethodPatch, "/one?dryRun=All"
-				switch tc.contentType {
-				case object:
-					method, path = http.MethodPost, "?dryRun=All"
-				case apply:
-					path += "&fieldManager=test"
+				method, path, contentType := http.MethodPatch, "/one?dryRun=All", mergePatch
+				switch tc.By {
+				case "create":
+					method, path, contentType = http.MethodPost, "?dryRun=All", jsonType
+				case "apply":
+					path, contentType = path+"&fieldManager=test", applyPatch
+				case "patch":
+					contentType = "application/json-patch+json"
 				}
-				checkGadget(t, gadgetRequest(t, s, tc.user, method, in.version, path, tc.contentType, in.body), in.want)
+				if object, ok := in.body.(map[string]any); ok && contentType != mergePatch {
+					object["apiVersion"], object["kind"] = gadgetGroup+"/"+in.version, "Gadget"
+				}
+				checkGadget(t, gadgetRequest(t, s, tc.User, method, in.version, path, contentType, jsonOf(t, in.body)), in.want)
 			})
 		}
-	}
+	})
 	t.Run("what was read is written back", func(t *testing.T) {
 		t.Parallel()
 		for _, version := range []string{"v1", "v2"} {
-			read := gadgetRequest(t, s, "admin", http.MethodGet, version, "/one", object, "").Body.String()
-			checkGadget(t, gadgetRequest(t, s, "placer", http.MethodPut, version, "/one?dryRun=All", object, read), "")
+			read := gadgetRequest(t, s, "admin", http.MethodGet, version, "/one", jsonType, "").Body.String()
+			checkGadget(t, gadgetRequest(t, s, "placer", http.MethodPut, version, "/one?dryRun=All", jsonType, read), "")
 		}
 	})
 }

@@ -7,6 +7,7 @@ package integration_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,9 +17,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"github.com/proviso-authz/proviso/pkg/apiserver"
+	"github.com/proviso-authz/proviso/test/testutil/rows"
 	"github.com/proviso-authz/proviso/test/testutil/server"
 )
 
@@ -56,7 +59,7 @@ func post(s *server.Server, name, path, contentType, body string) *httptest.Resp
 	answer := func(r *httptest.ResponseRecorder) string {
 		return withoutTimes(official.Replace(fmt.Sprintf("%d %q %q %s", r.Code, r.Header()["Warning"], r.Header()["Content-Type"], r.Body)))
 	}
-	if diff := cmp.Diff(answer(recorder), answer(other)); diff != "" {
+	if diff := gocmp.Diff(answer(recorder), answer(other)); diff != "" {
 		return &httptest.ResponseRecorder{Body: bytes.NewBufferString("the groups have different answers (-official +own): " + diff)}
 	}
 	return recorder
@@ -100,60 +103,61 @@ const create = `,"operation":"CREATE","object":{"spec":{"storageClassName":"dev"
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	s := server.New(t, server.Config{Authorizer: rules})
-	sar := func(spec string) string {
-		return `{"apiVersion":"authorization.k8s.io/v1alpha1","kind":"SubjectAccessReview","spec":` + spec + `}`
+	check := func(t *testing.T, resource, body string, wantCode int, want string) {
+		t.Helper()
+		got := post(s, "alice", group+resource, "application/json", body)
+		if got.Code != wantCode || !strings.Contains(got.Body.String(), want) {
+			t.Errorf("got %d %.600s\nwant %d with %q", got.Code, got.Body, wantCode, want)
+		}
 	}
-	var manyConditions []string
+	type row struct {
+		Resource string
+		Body     any
+		Text     string
+		Code     int
+		Want     string
+	}
+	rows.Run(t, "testdata/badreviews.yaml", func(t *testing.T, tc row) {
+		if tc.Body != nil {
+			tc.Text = jsonOf(t, tc.Body)
+		}
+		check(t, cmp.Or(tc.Resource, "subjectaccessreviews"), tc.Text, tc.Code, tc.Want)
+	})
+	var many []string
 	for i := range 129 {
-		manyConditions = append(manyConditions, celCondition(fmt.Sprintf("c%d", i), "Allow", "true"))
+		many = append(many, celCondition(fmt.Sprintf("c%d", i), "Allow", "true"))
 	}
-	const yes = `{"id":"example.com/a","effect":"Allow","type":"k8s.io/authorization-cel","condition":"true"}`
-
+	deep := strings.Repeat("[", 20000) + strings.Repeat("]", 20000)
+	subject := func(user string) string {
+		return `{"apiVersion":"authorization.k8s.io/v1alpha1","kind":"SubjectAccessReview","spec":{"user":` + user + `}}`
+	}
 	for _, tc := range []struct {
 		name, resource, body string
 		wantCode             int
 		want                 string
 	}{
-		{"nothing", "subjectaccessreviews", ``, 400, "unexpected end of JSON input"},
-		{"malformed JSON", "subjectaccessreviews", `{"spec":`, 400, "unexpected end of JSON input"},
-		{"a list", "subjectaccessreviews", `[]`, 400, "cannot unmarshal array"},
-		{"null", "subjectaccessreviews", `null`, 422, "spec.resourceAttributes"},
-		{"another kind", "subjectaccessreviews", `{"apiVersion":"v1","kind":"Pod"}`, 400, "cannot be handled as a SubjectAccessReview"},
-		{"another version", "subjectaccessreviews", `{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","spec":{}}`, 400, "v1"},
-		{"a field of another type", "subjectaccessreviews", sar(`{"user":7}`), 400, "cannot unmarshal number"},
-		{"deeply nested JSON", "subjectaccessreviews", sar(`{"user":` + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + `}`), 400, "exceeded max depth"},
-		{"a body of 3 MiB", "subjectaccessreviews", sar(`{"user":"` + strings.Repeat("x", 3<<20) + `"}`), 413, "limit is 3145728"},
-		{"no attributes", "subjectaccessreviews", sar(`{"user":"u"}`), 422, "spec.resourceAttributes: Required"},
-		{"both attributes", "subjectaccessreviews", sar(`{"user":"u","resourceAttributes":{},"nonResourceAttributes":{}}`), 422, "spec.nonResourceAttributes: Forbidden"},
-		{"an unknown mode", "subjectaccessreviews", sar(`{"user":"u","resourceAttributes":{},"conditionalAuthorization":{"mode":"Fast"}}`), 422, "conditionalAuthorization.mode: Unsupported"},
-		{"a namespace of somebody else", "namespaces/n/localsubjectaccessreviews",
-			`{"apiVersion":"authorization.k8s.io/v1alpha1","kind":"LocalSubjectAccessReview","spec":{"user":"u","resourceAttributes":{"namespace":"other"}}}`, 422, "must match metadata.namespace"},
-		{"metadata of another namespace", "namespaces/n/localsubjectaccessreviews",
-			`{"apiVersion":"authorization.k8s.io/v1alpha1","kind":"LocalSubjectAccessReview","metadata":{"namespace":"other"},"spec":{"user":"u","resourceAttributes":{"namespace":"other"}}}`, 400, "does not match the namespace"},
-
-		{"no request", "authorizationconditionsreviews", `{"apiVersion":"authorization.k8s.io/v1alpha1","kind":"AuthorizationConditionsReview"}`, 422, "request: Required"},
-		{"no operation", "authorizationconditionsreviews", acr(oneSet(yes), ``), 422, "request.operation: Required"},
-		{"an unknown operation", "authorizationconditionsreviews", acr(oneSet(yes), `,"operation":"PATCH"`), 422, `request.operation: Unsupported value: \"PATCH\"`},
-		{"an unknown effect", "authorizationconditionsreviews", acr(oneSet(strings.Replace(yes, "Allow", "Maybe", 1)), create), 422, "conditions[0].effect: Unsupported"},
-		{"an invalid ID", "authorizationconditionsreviews", acr(oneSet(strings.Replace(yes, "example.com/a", "a b", 1)), create), 422, "conditions[0].id: Invalid"},
-		{"the same ID twice", "authorizationconditionsreviews", acr(oneSet(yes+","+yes), create), 422, "conditions[1].id: Duplicate"},
-		{"129 conditions", "authorizationconditionsreviews", acr(oneSet(strings.Join(manyConditions, ",")), create), 422, "must have at most 128 items"},
+		{"deeply nested JSON", "subjectaccessreviews", subject(deep), 400, "exceeded max depth"},
+		{"a body of 3 MiB", "subjectaccessreviews", subject(`"` + strings.Repeat("x", 3<<20) + `"`), 413, "limit is 3145728"},
+		{"129 conditions", "authorizationconditionsreviews", acr(oneSet(strings.Join(many, ",")), create), 422, "must have at most 128 items"},
 		{"a condition over 10240 bytes", "authorizationconditionsreviews", acr(oneSet(celCondition("a", "Allow", strings.Repeat("x", 10241))), create), 422, "conditions[0].condition: Too long"},
-		{"allowed and denied and conditions", "authorizationconditionsreviews", acr(`[{"authorizerName":"a","allowed":true,"denied":true,"conditions":[`+yes+`]}]`, create), 422, "at most one of allowed, denied"},
-		{"objects that are not objects", "authorizationconditionsreviews", acr(oneSet(yes), `,"operation":"UPDATE","object":"text","oldObject":[],"options":7`), 422, "request.object: Invalid value: must be a JSON object"},
-		{"sets that are no list", "authorizationconditionsreviews", acr(`{}`, create), 400, "cannot unmarshal object"},
 		{"deeply nested sets", "authorizationconditionsreviews", acr(strings.Repeat(`[{"authorizerName":"a","conditionsChain":`, 50)+`[]`+strings.Repeat(`}]`, 50), create), 422, "nested at most 8 deep"},
-		{"a number beyond every range", "authorizationconditionsreviews", acr(oneSet(yes), `,"operation":"CREATE","object":{"a":1e999}`), 400, "request.object: json: cannot unmarshal number 1e999"},
-		{"a deeply nested object", "authorizationconditionsreviews", acr(oneSet(yes), `,"operation":"CREATE","object":{"a":`+strings.Repeat("[", 20000)+strings.Repeat("]", 20000)+`}`), 400, "exceeded max depth"},
+		{"a deeply nested object", "authorizationconditionsreviews", acr(oneSet(celCondition("a", "Allow", "true")), `,"operation":"CREATE","object":{"a":`+deep+`}`), 400, "exceeded max depth"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			got := post(s, "alice", group+tc.resource, "application/json", tc.body)
-			if got.Code != tc.wantCode || !strings.Contains(got.Body.String(), tc.want) {
-				t.Errorf("got %d %.600s\nwant %d with %q", got.Code, got.Body, tc.wantCode, tc.want)
-			}
+			check(t, tc.resource, tc.body, tc.wantCode, tc.want)
 		})
 	}
+}
+
+// jsonOf returns a value of a row as JSON.
+func jsonOf(t *testing.T, v any) string {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 func TestMalformedYAML(t *testing.T) {
@@ -205,57 +209,24 @@ func evaluate(t *testing.T, s *server.Server, name, body string) conditionsRevie
 func TestConditionsReview(t *testing.T) {
 	t.Parallel()
 	s := server.New(t, server.Config{Authorizer: rules})
-	set := func(mode string, conditions ...string) string {
-		return fmt.Sprintf(`{"authorizerName":"%d","failureMode":%q,"conditions":[%s]}`, len(conditions), mode, strings.Join(conditions, ","))
+	type row struct {
+		User            string
+		Request         map[string]any
+		Allowed, Denied bool
+		Reason, Error   string
+		Remaining       int
 	}
-	const opaque = `{"id":"example.com/o","effect":%q,"type":"example.com/opaque"}`
-	impersonation := `,"impersonation":{"request":{"verb":"get","resource":"pods"},"user":{"username":"bob","groups":["g"]}}`
-
-	for _, tc := range []struct {
-		name, user, body    string
-		wantAllowed, denied bool
-		wantReason, wantErr string
-		wantRemaining       int
-	}{
-		{"true", "alice", acr("["+set("Deny", celCondition("a", "Allow", `object.spec.storageClassName == "dev"`))+"]", create), true, false, `condition=example.com/a reason=Allowed: it allows the request`, "", 0},
-		{"false", "alice", acr("["+set("Deny", celCondition("a", "Allow", `object.spec.storageClassName == "prod"`))+"]", create), false, false, "reason=NotMet", "", 0},
-		{"a fraction", "alice", acr("["+set("Deny", celCondition("a", "Allow", `object.spec.size == 1.5`))+"]", create), true, false, "reason=Allowed", "", 0},
-		{"an absent old object", "alice", acr("["+set("Deny", celCondition("a", "Allow", `oldObject == null && options == null && !dryRun && operation == "CREATE"`))+"]", create), true, false, "", "", 0},
-		{"a Deny beats an Allow", "alice", acr("["+set("Deny", celCondition("a", "Allow", "true"), celCondition("b", "Deny", "true"))+"]", create), false, true, `condition=example.com/b reason=Denied: it denies the request`, "", 0},
-		{"a failing Deny denies", "alice", acr("["+set("Deny", celCondition("a", "Allow", "true"), celCondition("b", "Deny", "object.missing"))+"]", create), false, true, "could not be evaluated", "must yield bool", 0},
-		{"a failing Deny with failure mode NoOpinion", "alice", acr("["+set("NoOpinion", celCondition("a", "Allow", "true"), celCondition("b", "Deny", "object.missing == 1"))+"]", create), false, false, "could not be evaluated", "no such key: missing", 0},
-		{"does not compile", "alice", acr("["+set("Deny", celCondition("a", "Deny", "object."))+"]", create), false, true, "", "does not compile", 0},
-		{"a failing Allow is ignored", "alice", acr("["+set("Deny", celCondition("a", "Allow", "object."), celCondition("b", "Allow", "true"))+"]", create), true, false, "", "", 0},
-		{"over the cost limit", "alice", acr("["+set("Deny", celCondition("a", "Deny", strings.Repeat("[1,2,3,4,5,6,7,8,9,10].all(x, ", 7)+"true"+strings.Repeat(")", 7)))+"]", create), false, true, "", "cost limit exceeded", 0},
-		{"an unknown type that could allow", "alice", acr("["+set("Deny", fmt.Sprintf(opaque, "Allow"))+"]", create), false, true, "could not be evaluated", `type \"example.com/opaque\" are not supported`, 0},
-		{"an unknown type, and failure mode NoOpinion", "alice", acr("["+set("NoOpinion", fmt.Sprintf(opaque, "Deny"))+"]", create), false, false, "", `type \"example.com/opaque\" are not supported`, 0},
-		{"the second set decides", "alice", acr("["+set("Deny", celCondition("a", "Allow", "false"))+","+set("Deny", celCondition("b", "Allow", "true"), celCondition("c", "Deny", "false"))+"]", create), true, false, "condition=example.com/b", "", 0},
-		{"a later Deny does not matter", "alice", acr("["+set("Deny", celCondition("a", "Allow", "true"))+`,{"authorizerName":"b","denied":true}]`, create), true, false, "", "", 0},
-		{"a nested chain", "alice", acr(`[{"authorizerName":"outer","conditionsChain":[{"authorizerName":"inner"},`+set("Deny", celCondition("a", "Deny", "true"))+`]},{"authorizerName":"b","allowed":true}]`, create), false, true, "", "", 0},
-		{"no sets", "alice", acr("[]", create), false, false, "", "", 0},
-		{"what was known at authorization is not known here", "alice", acr("["+set("Deny", celCondition("a", "Deny", `request.verb == "x"`))+"]", create), false, true, "", "undeclared reference to 'request'", 0},
-		{"the namespace's metadata", "alice", acr("["+set("Deny", celCondition("a", "Allow", `namespaceObject.metadata.labels.env == "dev"`))+"]", create+`,"namespaceObject":{"metadata":{"labels":{"env":"dev"}},"status":{}}`), true, false, "", "", 0},
-		{"the namespace's status", "alice", acr("["+set("Deny", celCondition("a", "Allow", `dyn(namespaceObject).status.phase == "Active"`))+"]", create+`,"namespaceObject":{"metadata":{},"status":{"phase":"Active"}}`), false, false, "", "no such key: status", 0},
-		{"no namespace", "alice", acr("["+set("Deny", celCondition("a", "Allow", `namespaceObject.metadata.name != ""`))+"]", create), false, false, "", "no such attribute", 0},
-		{"a secondary check", "alice", acr("["+set("Deny", celCondition("a", "Allow", `authorizer.group("").resource("pods").check("get").allowed()`))+"]", create+`,"userInfo":{"username":"bob"}`), true, false, "", "", 0},
-		{"a secondary check that says no", "alice", acr("["+set("Deny", celCondition("a", "Allow", `authorizer.requestResource.check("ignore").allowed()`))+"]", create+`,"userInfo":{"username":"bob"},"resource":{"group":"","version":"v1","resource":"pods"}`), false, false, "", "", 0},
-		{"a secondary check by somebody who may not ask", "limited", acr("["+set("Deny", celCondition("a", "Allow", `!authorizer.requestResource.check("ignore").allowed()`))+"]", create+`,"userInfo":{"username":"bob"}`), false, false, "", "may create subjectaccessreviews", 0},
-		{"what only its author can evaluate", "alice", acr(`[{"authorizerName":"test","conditions":[`+fmt.Sprintf(opaque, "Allow")+`]}]`, create), false, true, "", "not supported", 0},
-		{"what only its author can evaluate, by somebody who may not ask", "limited", acr(`[{"authorizerName":"test","conditions":[`+fmt.Sprintf(opaque, "Allow")+`]}]`, create), false, true, "", "may create subjectaccessreviews", 0},
-		{"impersonation, decided", "alice", acr("["+set("Deny", celCondition("a", "Allow", `impersonatedRequest.verb == "get" && impersonatedUser.username == "bob"`))+"]", impersonation), true, false, "", "", 0},
-		{"impersonation, with the object still to come", "alice", acr("["+set("Deny", celCondition("a", "Allow", `impersonatedRequest.verb == "get"`), celCondition("b", "Deny", `object.spec.x == 1`))+"]", impersonation), false, false, "", "", 1},
-		{"hostile strings are data", "alice", acr("["+set("Deny", celCondition("a", "Allow", `object.spec.storageClassName == "' || true || '"`))+"]", create), false, false, "reason=NotMet", "", 0},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			got := evaluate(t, s, tc.user, tc.body).Response
-			wantErr := strings.ReplaceAll(tc.wantErr, `\"`, `"`)
-			if got.Allowed != tc.wantAllowed || got.Denied != tc.denied || !strings.Contains(got.Reason, tc.wantReason) ||
-				!strings.Contains(got.EvaluationError, wantErr) || (wantErr == "") != (got.EvaluationError == "") || len(got.ConditionSets) != tc.wantRemaining {
-				t.Errorf("got %+v\nwant allowed %v, denied %v, reason %q, error %q, %d sets", got, tc.wantAllowed, tc.denied, tc.wantReason, wantErr, tc.wantRemaining)
-			}
-		})
-	}
+	rows.Run(t, "testdata/conditionsreviews.yaml", func(t *testing.T, tc row) {
+		if tc.Request["impersonation"] == nil {
+			tc.Request["operation"], tc.Request["object"] = "CREATE", map[string]any{"spec": map[string]any{"storageClassName": "dev", "size": 1.5}}
+		}
+		body := jsonOf(t, map[string]any{"apiVersion": "authorization.k8s.io/v1alpha1", "kind": "AuthorizationConditionsReview", "request": tc.Request})
+		got := evaluate(t, s, cmp.Or(tc.User, "alice"), body).Response
+		if got.Allowed != tc.Allowed || got.Denied != tc.Denied || !strings.Contains(got.Reason, tc.Reason) ||
+			!strings.Contains(got.EvaluationError, tc.Error) || (tc.Error == "") != (got.EvaluationError == "") || len(got.ConditionSets) != tc.Remaining {
+			t.Errorf("got %+v\nwant %+v", got, tc)
+		}
+	})
 }
 
 // TestConditionsReviewInTwoStages evaluates what the first stage of impersonation left,
@@ -375,4 +346,53 @@ func FuzzConditionsReview(f *testing.F) {
 			t.Fatalf("%d for %q: %s", got.Code, body, got.Body)
 		}
 	})
+}
+
+// TestDuplicateFieldsOfDecisions sends reviews in the form that is proposed for Kubernetes, some with a Deny that a later field of the same name
+// replaces. Without fieldValidation=Strict the server notices only duplicates within a decision or an admissionRequest that is JSON: it warns
+// of the others, as for every kind.
+func TestDuplicateFieldsOfDecisions(t *testing.T) {
+	t.Parallel()
+	s := server.New(t, server.Config{Authorizer: rules, Extra: func(e *apiserver.ExtraConfig) { e.UpstreamDecisions = true }})
+	const (
+		allow   = `{"type":"ConditionsMap","conditionsMap":{"allowConditions":[{"id":"example.com/c","type":"authorizer.kubernetes.io/cel","condition":"true"}]}}`
+		deny    = `{"type":"ConditionsMap","conditionsMap":{"denyConditions":[{"id":"example.com/d","type":"authorizer.kubernetes.io/cel","condition":"true"}]}}`
+		request = `{"uid":"7","operation":"CREATE","object":{}}`
+	)
+	inJSON := func(members string) string {
+		return `{"apiVersion":"authorization.k8s.io/v1alpha1","kind":"AuthorizationConditionsReview","request":{` + members + `}}`
+	}
+	inYAML := func(lists string) string {
+		return "apiVersion: authorization.k8s.io/v1alpha1\nkind: AuthorizationConditionsReview\nrequest:\n  admissionRequest: " + request +
+			"\n  decision:\n    type: ConditionsMap\n    conditionsMap:\n" + lists +
+			"      allowConditions: [{id: example.com/c, type: authorizer.kubernetes.io/cel, condition: \"true\"}]\n"
+	}
+	const yamlDeny = "      denyConditions: [{id: example.com/d, type: authorizer.kubernetes.io/cel, condition: \"true\"}]\n"
+	for _, tc := range []struct {
+		name, mediaType, body string
+		want, wantStrict      int
+		warns                 bool
+	}{
+		{name: "JSON, no field twice", mediaType: "application/json", body: inJSON(`"decision":` + allow + `,"admissionRequest":` + request), want: 201, wantStrict: 201},
+		{name: "JSON, the decision twice", mediaType: "application/json", body: inJSON(`"decision":` + deny + `,"decision":` + allow + `,"admissionRequest":` + request), want: 201, wantStrict: 400, warns: true},
+		{name: "JSON, a field of the decision twice", mediaType: "application/json", body: inJSON(`"decision":` + strings.Replace(allow, `{"allow`, `{"denyConditions":[],"denyConditions":[],"allow`, 1) + `,"admissionRequest":` + request), want: 400, wantStrict: 400},
+		{name: "JSON, a field of the admissionRequest twice", mediaType: "application/json", body: inJSON(`"decision":` + allow + `,"admissionRequest":` + strings.Replace(request, `{`, `{"uid":"6",`, 1)), want: 400, wantStrict: 400},
+		{name: "YAML, no field twice", mediaType: "application/yaml", body: inYAML(""), want: 201, wantStrict: 201},
+		{name: "YAML, a field of the decision twice", mediaType: "application/yaml", body: inYAML(yamlDeny + "      denyConditions: []\n"), want: 201, wantStrict: 400, warns: true},
+		{name: "YAML, a field of the decision that is not known", mediaType: "application/yaml", body: inYAML("      requireConditions: []\n"), want: 400, wantStrict: 400},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			got := postOnce(s, "alice", group+"authorizationconditionsreviews", tc.mediaType, tc.body)
+			if got.Code != tc.want {
+				t.Errorf("got %d, want %d: %.300s", got.Code, tc.want, got.Body)
+			}
+			if warning := got.Header().Get("Warning"); (warning != "") != tc.warns {
+				t.Errorf("got the warning %q", warning)
+			}
+			if strict := postOnce(s, "alice", group+"authorizationconditionsreviews?fieldValidation=Strict", tc.mediaType, tc.body); strict.Code != tc.wantStrict {
+				t.Errorf("with fieldValidation=Strict: got %d, want %d: %.300s", strict.Code, tc.wantStrict, strict.Body)
+			}
+		})
+	}
 }

@@ -15,25 +15,12 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/bound"
-	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 func newCompiler(tb testing.TB) *bound.Compiler {
 	tb.Helper()
 	c, err := bound.NewCompiler()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return c
-}
-
-func policyCompiler(tb testing.TB) *partial.Compiler {
-	tb.Helper()
-	residuals, err := cel.NewCompiler()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	c, err := partial.NewPolicyCompiler(residuals)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -54,7 +41,7 @@ func fullRequest() map[string]any {
 
 func TestBound(t *testing.T) {
 	t.Parallel()
-	policies := policyCompiler(t)
+	policies := compilers.Policies(t)
 	all, err := json.Marshal(fullRequest())
 	if err != nil {
 		t.Fatal(err)
@@ -79,10 +66,7 @@ func TestBound(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			expression, err := policies.Compile(tc.expression)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expression := compilers.Compiled(t, policies, tc.expression)
 			for range 3 {
 				got, err := expression.Bound(fullRequest())
 				if err != nil {
@@ -98,7 +82,7 @@ func TestBound(t *testing.T) {
 
 func TestBoundRefuses(t *testing.T) {
 	t.Parallel()
-	policies := policyCompiler(t)
+	policies := compilers.Policies(t)
 	long := strings.Repeat("x", cel.MaxExpressionBytes)
 	for _, tc := range []struct {
 		name, expression string
@@ -119,10 +103,7 @@ func TestBoundRefuses(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			expression, err := policies.Compile(tc.expression)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expression := compilers.Compiled(t, policies, tc.expression)
 			if got, err := expression.Bound(tc.request); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %q, %v, want an error with %q", got, err, tc.want)
 			}
@@ -134,7 +115,7 @@ func TestBoundRefuses(t *testing.T) {
 // accepts as one text, which is noticed where the condition is made.
 func TestBoundOfWhatGrows(t *testing.T) {
 	t.Parallel()
-	expression, err := policyCompiler(t).CompileWithVariables([]cel.NamedExpression{
+	expression, err := compilers.Policies(t).CompileWithVariables([]cel.NamedExpression{
 		{Name: "a", Expression: `object.a.map(x, x + 1)`}, {Name: "b", Expression: `variables.a + variables.a + variables.a + variables.a`}, {Name: "c", Expression: `variables.b + variables.b + variables.b`},
 	}, `variables.c == []`)
 	if err != nil {
@@ -217,10 +198,7 @@ func TestBoundEval(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			program, err := c.Compile(tc.condition)
-			if err != nil {
-				t.Fatal(err)
-			}
+			program := compilers.Compiled(t, c, tc.condition)
 			for _, values := range []cel.Values{
 				{cel.Object: object},
 				{cel.Object: object, cel.Request: cel.Known(map[string]any{"name": "alice", "verb": "alice"})}, // of no effect

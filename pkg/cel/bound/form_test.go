@@ -18,6 +18,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/bound"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // fields returns the fields at paths, whose names are joined by dots. An empty path is all of request.
@@ -239,20 +240,14 @@ func TestBoundReads(t *testing.T) {
 		{expression: `object.a || oldObject.b`, want: map[cel.Variable]bool{cel.Object: true, cel.OldObject: true, cel.Request: false, cel.Options: false}},
 		{expression: `authorizer.path(\"/\").check(\"get\").allowed()`, want: map[cel.Variable]bool{cel.Authorizer: true, cel.RequestResource: false}},
 	} {
-		program, err := c.Compile(`{"expression":"` + tc.expression + `","request":{"name":"a"}}`)
-		if err != nil {
-			t.Fatal(err)
-		}
+		program := compilers.Compiled(t, c, `{"expression":"`+tc.expression+`","request":{"name":"a"}}`)
 		for variable, want := range tc.want {
 			if program.Reads(variable) != want {
 				t.Errorf("%s reads %s: got %t, want %t", tc.expression, variable, program.Reads(variable), want)
 			}
 		}
 	}
-	program, err := c.Compile(`{"expression":"object.a == request.name","request":{"name":"a"}}`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := compilers.Compiled(t, c, `{"expression":"object.a == request.name","request":{"name":"a"}}`)
 	// The variables that are no request keep their values, and unknown ones are errors.
 	if got, _, err := program.Eval(t.Context(), cel.Values{}); got || !errors.Is(err, cel.ErrEvaluation) {
 		t.Errorf("without an object: got %v, %v, want ErrEvaluation", got, err)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/costbound"
+	"github.com/proviso-authz/proviso/test/testutil/rows"
 )
 
 // policyOf returns a policy with one expression about a resource, such as pods or widgets.example.com.
@@ -46,42 +47,20 @@ const (
 
 func TestCostBoundWork(t *testing.T) {
 	t.Parallel()
-	const containers = `((size(object.spec.containers) <= 1000) ? object.spec.containers : dyn("")).`
-	for _, tc := range []struct {
-		name, resource, expression string
-		// most is the largest bound for an object of 256 KiB, in milliseconds. It must be more than a tenth of that.
-		most float64
-	}{
-		{name: "a number", resource: "deployments.apps", expression: `object.spec.replicas > 3`, most: 0.005},
-		{name: "a number in an unknown schema", resource: "widgets.example.com", expression: `object.spec.size > 3`, most: 0.2},
-		{name: "a name", resource: "widgets.example.com", expression: `object.metadata.name.matches("^a[a-z]*$")`, most: 0.2},
-		{name: "objects that are compared", resource: "pods", expression: `object.spec == oldObject.spec`, most: 40},
-		{name: "two parts of an object share its size", resource: "pods", expression: `object.spec == oldObject.spec && object.status == oldObject.status`, most: 40},
-		{name: "the same part twice", resource: "pods", expression: `object.spec == oldObject.spec || object.spec == oldObject.status`, most: 80},
-		{name: "a macro over a list of a built-in kind", resource: "pods", expression: containers + `all(c, c.image.startsWith("a"))`, most: 20},
-		{name: "macros over lists in a list of a built-in kind", resource: "pods", expression: containers + `all(c, (size(c.ports) <= 1000 ? c.ports : dyn("")).all(p, p.containerPort > 1024))`, most: 200},
-		{name: "macros over lists in a list of an unknown schema", resource: "widgets.example.com", expression: containers + `all(c, (size(c.ports) <= 1000 ? c.ports : dyn("")).all(p, p.containerPort > 1024))`, most: 450},
-		{name: "nested macros count as the limit", resource: "configmaps", expression: `((size(object.data) <= 1000) ? object.data : dyn("")).exists(a, ((size(object.data) <= 1000) ? object.data : dyn("")).exists(b, a + "x" == b + "y"))`, most: 800},
-		{name: "the values of a map by its keys", resource: "pods", expression: `((size(object.metadata) <= 1000) ? object.metadata : dyn("")).all(k, object.metadata[?k] == oldObject.metadata[?k])`, most: 100},
-		{name: "values by the elements of a list may be one value again and again", resource: "widgets.example.com", expression: `((size(object.l) <= 1000) ? object.l : dyn("")).all(k, object.m[k] == oldObject.m[k])`, most: 40_000},
-		{name: "labels are short", resource: "widgets.example.com", expression: `((size(object.metadata.labels) <= 1000) ? object.metadata.labels : dyn("")).all(k, object.metadata.labels[k] == "x")`, most: 20},
-		{name: "objects that are compared again and again", resource: "widgets.example.com", expression: `((size(object.l) <= 1000) ? object.l : dyn("")).all(x, object.a == oldObject.a)`, most: 40_000},
-		{name: "a constant in a literal list", resource: "pods", expression: `object.spec.nodeName in ["a", "b"]`, most: 0.005},
-		{name: "groups", resource: "pods", expression: `request.userInfo.groups.exists(g, g in ["a", "b"])`, most: 3},
-		{name: "a check", resource: "pods", expression: `authorizer.group("").resource("pods").check("get").allowed()`, most: 40},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			bound := boundOf(t, tc.resource, tc.expression)
-			got := float64(bound.Work(usual)) / 10_000
-			if got > tc.most || got < tc.most/10 || bound.Unbounded() != "" {
-				t.Errorf("got %v ms, unbounded %q, want %v ms, or a little less", got, bound.Unbounded(), tc.most)
-			}
-			if small, large := bound.Work(1<<10), bound.Work(largest); small > bound.Work(usual) || large < bound.Work(usual) {
-				t.Errorf("got %d for a small object and %d for a large one: the bound does not grow", small, large)
-			}
-		})
+	type row struct {
+		Resource, Expression string
+		Most                 float64
 	}
+	rows.Run(t, "testdata/work.yaml", func(t *testing.T, tc row) {
+		bound := boundOf(t, tc.Resource, tc.Expression)
+		got := float64(bound.Work(usual)) / 10_000
+		if got > tc.Most || got < tc.Most/10 || bound.Unbounded() != "" {
+			t.Errorf("got %v ms, unbounded %q, want %v ms, or a little less", got, bound.Unbounded(), tc.Most)
+		}
+		if small, large := bound.Work(1<<10), bound.Work(largest); small > bound.Work(usual) || large < bound.Work(usual) {
+			t.Errorf("got %d for a small object and %d for a large one: the bound does not grow", small, large)
+		}
+	})
 }
 
 func TestUnbounded(t *testing.T) {

@@ -14,25 +14,9 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
+	"github.com/proviso-authz/proviso/test/testutil/rows"
 )
-
-func newCompiler(tb testing.TB) *cel.Compiler {
-	tb.Helper()
-	c, err := cel.NewCompiler()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return c
-}
-
-func policyCompiler(tb testing.TB) *partial.Compiler {
-	tb.Helper()
-	c, err := partial.NewPolicyCompiler(newCompiler(tb))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return c
-}
 
 // alice is what is known when alice creates a claim.
 func alice() cel.Values { return request("alice", "create") }
@@ -50,10 +34,12 @@ func request(user, verb string) cel.Values {
 // is decided to be.
 func partially(tb testing.TB, c *partial.Compiler, text string, known cel.Values) string {
 	tb.Helper()
-	expression, err := c.Compile(text)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	return leftOf(tb, compilers.Compiled(tb, c, text), known)
+}
+
+// leftOf partially evaluates a compiled expression.
+func leftOf(tb testing.TB, expression *partial.Expression, known cel.Values) string {
+	tb.Helper()
 	plan, err := expression.Plan(cel.Request)
 	if err != nil {
 		tb.Fatal(err)
@@ -77,7 +63,7 @@ func partially(tb testing.TB, c *partial.Compiler, text string, known cel.Values
 // TestKEPExample is the worked example of KEP-5681, "What is partial evaluation?".
 func TestKEPExample(t *testing.T) {
 	t.Parallel()
-	c := policyCompiler(t)
+	c := compilers.Policies(t)
 	const policy1 = `request.apiGroup == "" && request.userInfo.username == "bob"`
 	const policy2 = `request.apiGroup == ""
 		&& request.resource == "persistentvolumeclaims"
@@ -98,79 +84,31 @@ func TestKEPExample(t *testing.T) {
 	}
 }
 
+// residualRow is a row of residuals.yaml and operators.yaml.
+type residualRow struct{ Expression, Want string }
+
 func TestResiduals(t *testing.T) {
 	t.Parallel()
-	c := policyCompiler(t)
-	for _, tc := range []struct{ name, expression, want string }{
-		{name: "known data becomes constant", expression: `object.metadata.labels.owner == request.userInfo.username`, want: `object.metadata.labels.owner == "alice"`},
-		{name: "false on either side decides", expression: `object.spec.x == 1 && request.verb == "delete"`, want: "false"},
-		{name: "true on either side decides", expression: `object.spec.x == 1 || request.verb == "create"`, want: "true"},
-		{name: "true is dropped", expression: `request.verb == "create" && has(object.spec.x) && request.name == "web"`, want: "has(object.spec.x)"},
-		{name: "an error that decides", expression: `request.userInfo.extra["nope"][0] == "x"`, want: "error"},
-		{name: "an error that may not matter", expression: `request.userInfo.extra["nope"][0] == "x" && object.flag == true`, want: `object.flag == true && dyn({}["error"])`},
-		{name: "an error in an operand is one of the whole", expression: `object.name == request.userInfo.extra["nope"][0]`, want: "error"},
-		{name: "what may be no bool stays an error if it is none", expression: `request.verb == "create" && object.flag`, want: "true && object.flag"},
-		{name: "the branch that is taken", expression: `(request.verb == "create" ? object.a : object.b) == "x"`, want: `object.a == "x"`},
-		{name: "a known list is unrolled when that is shorter", expression: `object.containers.all(c, request.userInfo.groups.exists(g, c.name == g))`,
-			want: `object.containers.all(c, c.name == "devs" || c.name == "system:authenticated")`},
-		{name: "a known list stays a list when that is shorter", expression: `request.userInfo.groups.exists(g, g == object.spec.containers[0].securityContext.group)`,
-			want: `["devs", "system:authenticated"].exists(g, g == object.spec.containers[0].securityContext.group)`},
-		{name: "elements that decide nothing are dropped", expression: `request.userInfo.groups.exists(g, g.startsWith("dev") && object.group == g)`, want: `object.group == "devs"`},
-		{name: "an element decides", expression: `request.userInfo.groups.exists(g, g == "devs" || object.x == 1)`, want: "true"},
-		{name: "membership of a known list", expression: `object.name in request.userInfo.groups`, want: `object.name in ["devs", "system:authenticated"]`},
-		{name: "membership of a list as it was written", expression: `object.name in ["a", "b"]`, want: `object.name in ["a", "b"]`},
-		{name: "a known key", expression: `object.metadata.labels[request.userInfo.username] == "x"`, want: `object.metadata.labels["alice"] == "x"`},
-		{name: "a known optional", expression: `object.?spec.?x.orValue(request.name) == "x"`, want: `object.?spec.?x.orValue("web") == "x"`},
-		{name: "a value without a literal is written as its call", expression: `quantity(request.userInfo.extra["team"][0].size() > 0 ? "1Gi" : "2Gi").isLessThan(quantity(object.x))`,
-			want: `quantity("1Gi").isLessThan(quantity(object.x))`},
-		{name: "secondary checks", expression: `authorizer.group(request.apiGroup).resource(request.resource).check("use").allowed()`, want: `authorizer.group("").resource("persistentvolumeclaims").check("use").allowed()`},
-		{name: "a branch that had its type from the other", expression: `[dyn(object.a), dyn(object.b)].flatten().exists_one(v, -(request.verb == "x" ? dyn(1) : v) % object.c)`,
-			want: `[dyn(object.a), dyn(object.b)].flatten().exists_one(v, dyn(dyn(-dyn(v)) % object.c))`},
-		{name: "a range that becomes dyn takes its variable along", expression: `request.userInfo.extra["none"].map(g, g == object.a, [g, request.name]).size() == object.b`,
-			want: `dyn([]).map(g, dyn(g) == object.a, [dyn(g), dyn("web")]).size() == object.b`},
-		{name: "a range keeps its type", expression: `request.userInfo.groups.map(g, g == object.a, [g, request.name]).size() == object.b`,
-			want: `["devs", "system:authenticated"].map(g, g == object.a, [g, "web"]).size() == object.b`},
-		{name: "an argument keeps the type of what may be a fallback", expression: `string(object.labels[?"x"].or(optional.of(request.userInfo.extra["nope"][0])).orValue("a")) == "b"`,
-			want: `string(dyn(optional.of(dyn(dyn(object.labels[?"x"].or(dyn({}["error"]))).orValue("a")))).orValue({"": ""}["error"])) == "b"`},
-		{name: "a range of optional elements", expression: `[?object.?x, ?optional.none().optMap(v, v)].exists(w, w - object.y)`,
-			want: `dyn([?optional.none().or(dyn(object.?x)), ?optional.none().or(dyn(optional.none()))]).exists(w, w - object.y)`},
-		{name: "the name of a type is constant", expression: `string(has(object.x) || true ? dyn(string) : dyn(object.b)) == object.a`, want: `string([dyn(string)][0]) == object.a`},
-		{name: "a function with one result keeps its type", expression: `string(object.labels[?"x"].orValue(size([dyn(request.name), object.a]))) == "b"`,
-			want: `string(object.labels[?"x"].orValue(size([dyn("web"), dyn(object.a)]))) == "b"`},
-		{name: "an argument keeps the type of a fallback", expression: `string(object.labels[?"x"].orValue({request.userInfo.extra["nope"][0]: ip("::1")}[object.a])) == "b"`,
-			want: `string(dyn(optional.of(dyn(object.labels[?"x"].orValue(dyn(dyn({}["error"])[object.a]))))).orValue(ip(""))) == "b"`},
-		{name: "an error that may not be looked at", expression: `object.?x.orValue(request.userInfo.extra["nope"][0]) == "x"`, want: `dyn(object.?x.orValue(dyn({}["error"]))) == "x"`},
-		{name: "an argument keeps a type without literals", expression: `string(object.labels[?"x"].orValue(ip(request.name))) == "x"`, want: `string(dyn(optional.of(dyn(object.labels[?"x"].orValue(dyn({}["error"]))))).orValue(ip(""))) == "x"`},
-		{name: "an argument keeps the type by which a function was chosen", expression: `int((object.list + request.userInfo.extra["none"])[1]) == 1`,
-			want: `int(dyn(optional.of(dyn(dyn(object.list + dyn([]))[1]))).orValue({"": ""}["error"])) == 1`},
-		{name: "what has no variables left is evaluated", expression: `(has(object.x) || true ? dyn(string) : dyn(object.b)) == string`, want: "true"},
-		{name: "also in a conjunction", expression: `((has(object.x) || true ? dyn(string) : dyn(object.b)) == string && (has(object.x) || true ? dyn(int) : dyn(object.b)) != string) && object.a == 1`, want: "object.a == 1"},
-		{name: "also for an element", expression: `request.userInfo.groups.exists(g, g == "devs" ? (has(object.x) || true ? dyn(string) : dyn(object.b)) == string : object.a == 1)`, want: "true"},
-		{name: "negation twice", expression: `!(!object.flag)`, want: "true && !(!object.flag)"},
-		{name: "a pattern from data", expression: `object.name.matches(request.name)`, want: `object.name.matches(["web"][0])`},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			got := partially(t, c, tc.expression, alice())
-			if tc.name == "negation twice" {
-				got = strings.TrimPrefix(got, "true && ")
-				tc.want = strings.TrimPrefix(tc.want, "true && ")
-			}
-			if got != tc.want {
-				t.Errorf("%s\ngot  %s\nwant %s", tc.expression, got, tc.want)
-			}
-			if strings.Contains(got, "request") {
-				t.Errorf("%s still reads what is known", got)
-			}
-		})
-	}
+	c := compilers.Policies(t)
+	rows.Run(t, "testdata/residuals.yaml", func(t *testing.T, tc residualRow) {
+		got := partially(t, c, tc.Expression, alice())
+		if tc.Expression == "!(!object.flag)" { // in which true && may be left out
+			got, tc.Want = strings.TrimPrefix(got, "true && "), strings.TrimPrefix(tc.Want, "true && ")
+		}
+		if got != tc.Want {
+			t.Errorf("%s\ngot  %s\nwant %s", tc.Expression, got, tc.Want)
+		}
+		if strings.Contains(got, "request") {
+			t.Errorf("%s still reads what is known", got)
+		}
+	})
 }
 
 // TestHostileNames: data can never become syntax.
 func TestHostileNames(t *testing.T) {
 	t.Parallel()
-	c := policyCompiler(t)
-	conditions := newCompiler(t)
+	c := compilers.Policies(t)
+	conditions := compilers.Conditions(t)
 	for _, name := range []string{
 		`' || true || '`, `" || true || "`, `\" || true || \"`, `" == "" || "`, "a\nb", "a\\", `\`, "\x00", "\u2028", "é", "𝛼", `{{.}}`, `""" || true || """`, "`", `r"`, "// ", "/*",
 	} {
@@ -192,7 +130,7 @@ func TestHostileNames(t *testing.T) {
 // beside it absorbs that. Where it is not needed, it does not matter.
 func TestWhatHasNoTextFailsClosed(t *testing.T) {
 	t.Parallel()
-	c := policyCompiler(t)
+	c := compilers.Policies(t)
 	for expression, want := range map[string]string{
 		`object.owner == request.userInfo.username`:                              "error",
 		`object.owner == request.userInfo.username || object.x`:                  "error",
@@ -215,7 +153,7 @@ func TestWhatHasNoTextFailsClosed(t *testing.T) {
 // it, with known data put in.
 func TestValuesWithoutLiteral(t *testing.T) {
 	t.Parallel()
-	c := policyCompiler(t)
+	c := compilers.Policies(t)
 	values := cel.Values{cel.Request: cel.Known(map[string]any{
 		"verb": "create", "name": "web", "userInfo": map[string]any{"uid": "1", "groups": []any{"devs", "ops"}},
 	})}
@@ -239,34 +177,22 @@ func TestValuesWithoutLiteral(t *testing.T) {
 
 func TestPolicyCompilerRefuses(t *testing.T) {
 	t.Parallel()
-	c := policyCompiler(t)
-	for _, tc := range []struct{ name, expression, want string }{
-		{name: "not a bool", expression: `object.flag`, want: "it must yield bool"},
-		{name: "a macro variable with the name of another", expression: `["x"].exists(request, request == object.a)`, want: `must not bind a variable that has the name of another: "request"`},
-		{name: "a macro variable with the name of one around it", expression: `["x"].exists(a, ["y"].exists(a, a == object.a))`, want: `"a"`},
-		{name: "bytes", expression: `b"x" == object.a`, want: "bytes are not supported"},
-		{name: "a macro whose bindings are not known", expression: `["b", "a"].sortBy(x, x) == object.a`, want: "the macro sortBy is not supported"},
-		{name: "an unknown variable", expression: `subject.name == "a"`, want: "undeclared reference"},
-		{name: "a field that requests do not have", expression: `request.body == "a"`, want: "undefined field"},
-		{name: "a panic of the compiler", expression: `[?object.x] == []`, want: "does not compile"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			if _, err := c.Compile(tc.expression); !errors.Is(err, cel.ErrCompile) || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("got %v, want ErrCompile with %q", err, tc.want)
-			}
-		})
+	c := compilers.Policies(t)
+	type row struct {
+		Expression, Want string
 	}
+	rows.Run(t, "testdata/refused.yaml", func(t *testing.T, tc row) {
+		if _, err := c.Compile(tc.Expression); !errors.Is(err, cel.ErrCompile) || !strings.Contains(err.Error(), tc.Want) {
+			t.Errorf("got %v, want ErrCompile with %q", err, tc.Want)
+		}
+	})
 }
 
 // TestPlansAreSafeForConcurrentUse runs one plan for two users at once, under the race
 // detector: cel-go's own pruning writes one request's data into the shared expression.
 func TestPlansAreSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
-	expression, err := policyCompiler(t).Compile(`request.userInfo.groups.exists(g, object.groups.exists(h, g == h)) && object.owner == request.userInfo.username`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expression := compilers.Compiled(t, compilers.Policies(t), `request.userInfo.groups.exists(g, object.groups.exists(h, g == h)) && object.owner == request.userInfo.username`)
 	plan, err := expression.Plan(cel.Request)
 	if err != nil {
 		t.Fatal(err)
@@ -286,17 +212,14 @@ func TestPlansAreSafeForConcurrentUse(t *testing.T) {
 }
 
 func BenchmarkPartialEvaluation(b *testing.B) {
-	c := policyCompiler(b)
+	c := compilers.Policies(b)
 	for name, text := range map[string]string{
 		"policy=simple":  `request.verb == "create" && request.userInfo.username == object.metadata.labels.owner`,
 		"policy=decided": `request.verb == "delete" && request.userInfo.username == object.metadata.labels.owner`,
 		"policy=medium": `request.verb in ["create", "update"] && request.userInfo.groups.exists(g, g.startsWith("dev")) && object.spec.storageClassName == "dev" &&
 			object.spec.containers.all(c, c.image.startsWith("registry/" + request.namespace)) && has(object.metadata.labels)`,
 	} {
-		expression, err := c.Compile(text)
-		if err != nil {
-			b.Fatal(err)
-		}
+		expression := compilers.Compiled(b, c, text)
 		plan, err := expression.Plan(cel.Request)
 		if err != nil {
 			b.Fatal(err)
@@ -319,7 +242,7 @@ func TestPartialEvaluationIsBounded(t *testing.T) {
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 
-	c := policyCompiler(t)
+	c := compilers.Policies(t)
 	for _, tc := range []struct {
 		name, expression string
 		ctx              context.Context
@@ -341,7 +264,7 @@ func TestPartialEvaluationIsBounded(t *testing.T) {
 // TestTheLengthOfAResidualIsBounded writes residuals at the bound of a condition and beyond.
 func TestTheLengthOfAResidualIsBounded(t *testing.T) {
 	t.Parallel()
-	c := policyCompiler(t)
+	c := compilers.Policies(t)
 	const around = len(`object.x == ""`)
 	many := make([]any, 20_000)
 	for i := range many {
@@ -369,5 +292,110 @@ func TestTheLengthOfAResidualIsBounded(t *testing.T) {
 				t.Errorf("got %d bytes, %v, want %d", len(text), err, tc.want)
 			}
 		})
+	}
+}
+
+func conditionCompiler(t *testing.T) (*cel.Compiler, *partial.Compiler) {
+	t.Helper()
+	compiler := compilers.Conditions(t)
+	inPart, err := partial.NewConditionCompiler(compiler)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compiler, inPart
+}
+
+func TestNoneOf(t *testing.T) {
+	t.Parallel()
+	compiler, inPart := conditionCompiler(t)
+	const holds, fails, errs = `object.x == 1`, `object.x == 2`, `object.missing == 1`
+	for _, tc := range []struct {
+		name    string
+		texts   []string
+		want    bool
+		wantErr bool
+	}{
+		{name: "one that holds", texts: []string{holds}, want: false, wantErr: false},
+		{name: "one that does not", texts: []string{fails}, want: true, wantErr: false},
+		{name: "one that fails", texts: []string{errs}, want: false, wantErr: true},
+		{name: "one of several holds", texts: []string{fails, holds, fails}, want: false, wantErr: false},
+		{name: "none holds", texts: []string{fails, fails}, want: true, wantErr: false},
+		{name: "one fails, another holds", texts: []string{errs, holds}, want: false, wantErr: false},
+		{name: "one holds, another fails", texts: []string{holds, errs}, want: false, wantErr: false},
+		{name: "one fails, none holds", texts: []string{errs, fails}, want: false, wantErr: true},
+		{name: "operators of lower precedence", texts: []string{`object.x == 2 ? true : object.x == 3`, `object.x == 2 || object.x == 3`}, want: true, wantErr: false},
+		{name: "a comment at the end", texts: []string{`object.x == 2 // ) || (true`, fails}, want: true, wantErr: false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			for range 2 { // the second time from the cache
+				text, err := inPart.NoneOf(tc.texts...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				program := compilers.Compiled(t, compiler, text)
+				got, _, err := program.Eval(t.Context(), cel.Values{cel.Object: cel.Known(map[string]any{"x": 1})})
+				if (err != nil) != tc.wantErr || got != tc.want {
+					t.Errorf("%s: got %v, %v; want %v, error %v", text, got, err, tc.want, tc.wantErr)
+				}
+			}
+		})
+	}
+}
+
+func TestNoneOfRefuses(t *testing.T) {
+	t.Parallel()
+	_, inPart := conditionCompiler(t)
+	for name, texts := range map[string][]string{
+		"nothing":                nil,
+		"no condition":           {`object.x`, `1`},
+		"half of one":            {`object.x == 1) || (true`},
+		"a variable of policy":   {`request.verb == "get"`},
+		"more than a text holds": {strings.Repeat("object.x == 1 || ", 550) + "true", strings.Repeat("object.x == 2 || ", 550) + "true"},
+	} {
+		if text, err := inPart.NoneOf(texts...); !errors.Is(err, cel.ErrCompile) {
+			t.Errorf("%s: got %q, %v; want a refusal", name, text, err)
+		}
+	}
+}
+
+func TestPrepareKeepsPlans(t *testing.T) {
+	t.Parallel()
+	_, inPart := conditionCompiler(t)
+	const text = `impersonatedUser.username == object.owner`
+	first, err := inPart.Prepare(text, cel.ImpersonatedUser)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := inPart.Prepare(text, cel.ImpersonatedUser)
+	if err != nil || first != again {
+		t.Errorf("it was planned again, %v", err)
+	}
+	if other, err := inPart.Prepare(text, cel.ImpersonatedRequest); err != nil || other == first {
+		t.Errorf("other variables are known, but the plan is the same, %v", err)
+	}
+	for range 2 {
+		if _, err := inPart.Prepare(`object.`); !errors.Is(err, cel.ErrCompile) {
+			t.Errorf("got %v, want a refusal", err)
+		}
+	}
+}
+
+// TestValuesThatHoldThemselvesAreRefused evaluates conditions at authorization. The known data has 8^9 parts, because
+// lists contain one list several times, and no function may walk through all of them.
+func TestValuesThatHoldThemselvesAreRefused(t *testing.T) {
+	t.Parallel()
+	c := compilers.Policies(t)
+	value := "[request.name]" + strings.Repeat(".map(a, [a, a, a, a, a, a, a, a])", 9)
+	for _, text := range []string{"dyn(" + value + ").sum() == 1", value + ".flatten(100).size() == 1", value + `.indexOf(dyn("")) == 1`} {
+		expression := compilers.Compiled(t, c, text)
+		plan, err := expression.Plan(cel.Request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		outcome := plan.EvalWithin(t.Context(), request("alice", "create"), cel.NamespacedAuthorizationBudget)
+		if err := outcome.Err(); err == nil || !strings.Contains(err.Error(), "too large") {
+			t.Errorf("…%s: got %v for %d units, want a refusal", text[len(text)-25:], err, outcome.Cost())
+		}
 	}
 }

@@ -6,16 +6,21 @@ SPDX-License-Identifier: Apache-2.0
 package partial_test
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/test/testutil/cases"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // TestText: the text of an expression is read back as the same expression.
 func TestText(t *testing.T) {
 	t.Parallel()
-	c := policyCompiler(t)
+	c := compilers.Policies(t)
 	for _, tc := range []struct{ expression, want string }{
 		{expression: `object.a==1`, want: `object.a == 1`},
 		{expression: `object.a && object.b && object.c && object.d && object.e`, want: ``},
@@ -55,7 +60,7 @@ func TestText(t *testing.T) {
 
 func TestTextWithVariables(t *testing.T) {
 	t.Parallel()
-	c := policyCompiler(t)
+	c := compilers.Policies(t)
 	expression, err := c.CompileWithVariables([]cel.NamedExpression{
 		{Name: "subject", Expression: `operation == "DELETE" ? oldObject : object`}, {Name: "mine", Expression: `variables.subject.owner == request.userInfo.username && variables.subject.a`},
 	}, `variables.mine && object.b || object.c`)
@@ -74,7 +79,7 @@ func TestTextWithVariables(t *testing.T) {
 
 func TestExpressionReads(t *testing.T) {
 	t.Parallel()
-	c := policyCompiler(t)
+	c := compilers.Policies(t)
 	for _, tc := range []struct {
 		expression string
 		reads, not cel.Variable
@@ -85,10 +90,7 @@ func TestExpressionReads(t *testing.T) {
 		{expression: `authorizer.requestResource.check("get").allowed()`, reads: cel.RequestResource, not: cel.Authorizer},
 		{expression: `["request"].exists(x, x == object.request)`, reads: cel.Object, not: cel.Request},
 	} {
-		expression, err := c.Compile(tc.expression)
-		if err != nil {
-			t.Fatal(err)
-		}
+		expression := compilers.Compiled(t, c, tc.expression)
 		if !expression.Reads(tc.reads) || expression.Reads(tc.not) {
 			t.Errorf("%s: reads %s %v, reads %s %v", tc.expression, tc.reads, expression.Reads(tc.reads), tc.not, expression.Reads(tc.not))
 		}
@@ -97,7 +99,7 @@ func TestExpressionReads(t *testing.T) {
 
 func TestMinCost(t *testing.T) {
 	t.Parallel()
-	c := policyCompiler(t)
+	c := compilers.Policies(t)
 	digits := "[1,2,3,4,5,6,7,8,9,10]"
 	nested := "object.x == 1"
 	for _, variable := range []string{"a", "b", "c", "d", "e", "f", "g"} {
@@ -116,13 +118,242 @@ func TestMinCost(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			expression, err := c.Compile(tc.expression)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expression := compilers.Compiled(t, c, tc.expression)
 			if got := expression.MinCost(); got < tc.min || got > tc.max {
 				t.Errorf("got %d, want between %d and %d", got, tc.min, tc.max)
 			}
 		})
+	}
+}
+
+// closing is an expression whose residual for each of so many elements has a part without variables, which
+// is padded to some length.
+func closing(elements int, padding string) string {
+	return "[" + strings.Repeat("0,", elements-1) + `1].exists(g, dyn(g < 1000 ? request.name + string(g) : object.x) in ["a", 1 == 2 && (` + padding + `true) ? "b" : "c"])`
+}
+
+// TestClosingIsPaid evaluates residuals without variables, which are compiled.
+func TestClosingIsPaid(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, text  string
+		least, most uint64
+		stays       bool
+	}{
+		{name: "short", text: closing(100, ""), least: 100 * 1000, most: 1_000_000},
+		{name: "too long to be closed", text: closing(100, strings.Repeat("1==2||", 200)), most: 1_000_000, stays: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			conditions := compilers.Conditions(t)
+			policies, err := partial.NewPolicyCompiler(conditions)
+			if err != nil {
+				t.Fatal(err)
+			}
+			outcome := planFor(t, policies, tc.text).Eval(t.Context(), cel.Values{cel.Request: cel.Known(map[string]any{"name": "n"})})
+			if outcome.Cost() < tc.least || outcome.Cost() > tc.most {
+				t.Errorf("got the cost %d, want %d to %d", outcome.Cost(), tc.least, tc.most)
+			}
+			if stays := outcome.Residual() != nil; stays != tc.stays || outcome.Err() != nil {
+				t.Errorf("got a residual: %t, %v, want %t", stays, outcome.Err(), tc.stays)
+			}
+		})
+	}
+}
+
+// TestClosingDisplacesNoProgram evaluates more residuals without variables than a compiler keeps
+// programs.
+func TestClosingDisplacesNoProgram(t *testing.T) {
+	t.Parallel()
+	conditions := compilers.Conditions(t)
+	policies, err := partial.NewPolicyCompiler(conditions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := compilers.Compiled(t, conditions, "object == 1")
+	plan := planFor(t, policies, closing(2, ""))
+	for i := range 600 {
+		if result := plan.Eval(t.Context(), cel.Values{cel.Request: cel.Known(map[string]any{"name": fmt.Sprint(i)})}); result.Err() != nil || result.Cost() < 2*1000 {
+			t.Fatalf("got %v for %d, want two compilations", result.Err(), result.Cost())
+		}
+	}
+	if again, err := conditions.Compile("object == 1"); err != nil || again != first {
+		t.Errorf("got another program, %v, want the one that was compiled first", err)
+	}
+}
+
+func TestRewritten(t *testing.T) {
+	compiler, err := partial.NewPolicyCompiler(compilers.Conditions(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rewrite := func(r partial.Reading) (string, int) {
+		switch {
+		case r.Variable == cel.Operation:
+			return `"CREATE"`, 0
+		case r.Variable == cel.Request && len(r.Fields) > 0 && r.Fields[0] == "name":
+			return "request.name", 1
+		case r.Variable == cel.Request && len(r.Fields) > 1 && r.Fields[1] == "extra":
+			return "has(request.userInfo.extra) ? request.userInfo.extra : {}", 2
+		case r.Variable == cel.Request && r.IsTest && len(r.Fields) == 2:
+			return "true", 2
+		case r.Variable == cel.DryRun:
+			return "request.a || request.b", 0
+		}
+		return "", 0
+	}
+	for text, want := range map[string]string{
+		`operation == "UPDATE"`:                                           `("CREATE") == "UPDATE"`,
+		`request.name.startsWith("a")`:                                    `request.name.startsWith("a")`,
+		`!dryRun`:                                                         `!(request.a || request.b)`,
+		`request.userInfo.extra.a.size() == 1`:                            `(has(request.userInfo.extra) ? request.userInfo.extra : {}).a.size() == 1`,
+		`has(request.userInfo.extra.a)`:                                   `has((has(request.userInfo.extra) ? request.userInfo.extra : {}).a)`,
+		`request.?name.orValue("") == "a"`:                                `(optional.of(request.name)).orValue("") == "a"`,
+		`request.userInfo.?extra.a.hasValue()`:                            `(optional.of(has(request.userInfo.extra) ? request.userInfo.extra : {})).a.hasValue()`,
+		`request.userInfo.extra.?a.hasValue()`:                            `(has(request.userInfo.extra) ? request.userInfo.extra : {}).?a.hasValue()`,
+		`object.metadata.?labels.?tier.orValue("") == "a"`:                `object.metadata.?labels.?tier.orValue("") == "a"`,
+		`has(request.userInfo.uid)`:                                       `true`,
+		`object.items.exists(operations, operations.name == operation)`:   `object.items.exists(operations, operations.name == ("CREATE"))`,
+		`object.name == "operation" && object.operation == object.dryRun`: `object.name == "operation" && object.operation == object.dryRun`,
+	} {
+		expression := compilers.Compiled(t, compiler, text)
+		if got := expression.Rewritten(rewrite); got != want {
+			t.Errorf("%s: rewritten to %s, want %s", text, got, want)
+		}
+		if got := expression.Text(); got != text {
+			t.Errorf("%s: the expression has become %s", text, got)
+		}
+	}
+}
+
+func TestMayQuote(t *testing.T) {
+	compiler, err := partial.NewPolicyCompiler(compilers.Conditions(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		`object.a == "a" && oldObject.b in ["b"] || !(oldObject.c < 3)`:                     "",
+		`oldObject.labels["tier"] == "prod"`:                                                "",
+		`oldObject.labels[oldObject.key] == "prod"`:                                         "[]",
+		`oldObject.labels[request.name] == "prod"`:                                          "",
+		`{"a": "b"}[oldObject.key] == "prod"`:                                               "[]",
+		`int(oldObject.number) > 3`:                                                         "int",
+		`int(request.name) > 3`:                                                             "",
+		`oldObject.name.matches("a+")`:                                                      "",
+		`request.name.matches(oldObject.pattern)`:                                           "matches",
+		`oldObject.items.exists(x, int(x) > 3)`:                                             "int",
+		`oldObject.items.exists(x, x.name == "a")`:                                          "",
+		`oldObject.items.all(i, x, oldObject.others[i] == x)`:                               "[]",
+		`[1, 2].exists(x, oldObject.items[x] == 3)`:                                         "",
+		`{oldObject.a: 1, oldObject.b: 2}.size() == 2`:                                      "{}",
+		`oldObject.items.transformMapEntry(k, v, {v: k}).size() == 1`:                       "transformMapEntry",
+		`quantity(oldObject.memory).isGreaterThan(quantity("1Gi"))`:                         "isGreaterThan",
+		`timestamp(oldObject.time) > timestamp("2026-01-01T00:00:00Z")`:                     "timestamp",
+		`oldObject.?labels[?"tier"].orValue("") == "prod"`:                                  "",
+		`authorizer.group("").resource("pods").name(oldObject.name).check("get").allowed()`: "",
+	} {
+		expression := compilers.Compiled(t, compiler, text)
+		if got := expression.MayQuote(cel.OldObject); got != want {
+			t.Errorf("%s: %q may quote, want %q", text, got, want)
+		}
+	}
+}
+
+// TestMinCostIsALowerBound asks, function by function, that an evaluation costs no less than the
+// least cost, and that this least cost is not nothing where it is known.
+func TestMinCostIsALowerBound(t *testing.T) {
+	t.Parallel()
+	c := compilers.Policies(t)
+	ones := "[" + strings.Repeat("1, ", 99) + "1]"
+	made := "[" + strings.Repeat("request.verb, ", 99) + "request.verb]"
+	object := map[string]any{"n": int64(2), "list": []any{"a", "b", "c"}, "t": true}
+	for _, tc := range []struct {
+		name, expression string
+		least            uint64 // what MinCost is at least
+	}{
+		{name: "slice up to the size", expression: `object.list.slice(0, size(object.list)).size() == 3`},
+		{name: "slice up to the size of a list of the request", expression: `request.userInfo.groups.slice(0, size(request.userInfo.groups)).size() >= 0`},
+		{name: "slice from a bound that is not known", expression: ones + `.slice(object.n, 3).size() == 1`},
+		{name: "slice", expression: ones + `.slice(10, 60).size() == 50`, least: 50},
+		{name: "range up to a length that is not known", expression: `lists.range(object.n).size() == 2`},
+		{name: "range", expression: `lists.range(50).size() == 50`, least: 50},
+		{name: "reverse", expression: made + `.reverse()[0] != ""`, least: 100},
+		{name: "flatten", expression: `[[request.verb], ["a"]].flatten().size() == 2`},
+		{name: "flatten to a depth that is not known", expression: `[[1], [2]].flatten(object.n).size() == 2`},
+		{name: "distinct", expression: made + `.distinct().size() == 1`, least: 20_000},
+		{name: "sort", expression: made + `.sort().size() == 100`, least: 20_000},
+		{name: "map", expression: ones + `.map(x, x + 1).size() == 100`, least: 1_000},
+		{name: "map of a map", expression: ones + `.map(x, x + 1).map(x, x + 1).size() == 100`, least: 2_000},
+		{name: "filter", expression: ones + `.filter(x, x > 1).size() == 0`},
+		{name: "map of a filter", expression: ones + `.filter(x, x > 1).map(x, [request.verb]).size() == 0`},
+		{name: "exists that ends with the first element", expression: ones + `.exists(x, [request.verb].size() == x)`, least: 10},
+		{name: "all that ends with the first element", expression: `!` + ones + `.all(x, [request.verb].size() != x)`, least: 10},
+		{name: "exists with an error", expression: `[0, 1].exists(x, 1 / x == 1)`},
+		{name: "exactly one", expression: ones + `.exists_one(x, [request.verb].size() == x) || true`},
+		{name: "literals in loops", expression: ones + `.all(a, ` + ones + `.all(b, a == b))`},
+		{name: "literals of maps in loops", expression: ones + `.map(a, {"a": 1, "b": 2}.size()).size() == 100`, least: 1_000},
+		{name: "keys that are the same", expression: `{request.verb: 1}.map(k, k).size() == 1`},
+		{name: "an operand that errs", expression: `(object.missing == lists.range(1000).size()) || object.t`},
+		{name: "an operand that decides", expression: `object.t || lists.range(1000).size() == 1`},
+		{name: "a branch", expression: `object.t ? true : lists.range(1000).size() == 1`},
+		{name: "both branches", expression: `object.t ? lists.range(1000).size() == 1000 : lists.range(2000).size() == 1`, least: 1000},
+		{name: "an optional that is there", expression: `object.?t.orValue(lists.range(1000).size() == 1) == true`},
+		{name: "an optional that is none", expression: `!object.?missing[lists.range(1000).size()].hasValue()`},
+		{name: "in nothing", expression: `!(lists.range(1000).size() in [])`},
+		{name: "present", expression: `has(object.t) && !has(object.missing)`},
+		{name: "secondary checks", expression: `authorizer.group("").resource("x").check("get").allowed() == authorizer.group("").resource("x").check("get").allowed()`, least: 700_000},
+		{name: "a huge range", expression: `object.t || lists.range(9223372036854775807).size() == 1`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			expression := compilers.Compiled(t, c, tc.expression)
+			values := objects()[0]
+			values[cel.Object], values[cel.Request] = object, cel.Known(requests()[1])
+			value, cost, err := expression.Program().Eval(t.Context(), values)
+			if err != nil || !value && tc.name != "secondary checks" {
+				t.Fatalf("got %t, %v", value, err)
+			}
+			if least := expression.MinCost(); least > cost || least < tc.least {
+				t.Errorf("got a least cost of %d, want at least %d and at most %d, the cost of an evaluation", least, tc.least, cost)
+			}
+		})
+	}
+}
+
+// TestNoValueCostsLessThanMinCost asks the same of expressions at random, wherever they have a value.
+func TestNoValueCostsLessThanMinCost(t *testing.T) {
+	t.Parallel()
+	const depth = 4
+	expressions := cases.Of(2_000)
+	c, checked, positive := compilers.Policies(t), 0, 0
+	g := &generator{Rand: rand.New(rand.NewPCG(5681, 22))}
+	for expressions.Next() {
+		g.binders, g.serial, g.booleans, g.dynamics = nil, 0, nil, nil
+		variables, text := g.policy(depth)
+		expression, err := c.CompileWithVariables(variables, text)
+		if err != nil {
+			continue
+		}
+		least := expression.MinCost()
+		if least > 0 {
+			positive++
+		}
+		for _, values := range objects() {
+			for _, request := range requests() {
+				values[cel.Request] = cel.Known(request)
+				_, cost, err := expression.Program().Eval(t.Context(), values)
+				if err != nil {
+					continue
+				}
+				checked++
+				if cost < least {
+					t.Fatalf("%s\nwith %v costs %d, less than %d", text, variables, cost, least)
+				}
+			}
+		}
+	}
+	t.Logf("%d evaluations, %d expressions with a least cost over 0", checked, positive)
+	if checked < expressions.Tried() || positive < expressions.Tried()/50 {
+		t.Errorf("%d evaluations and %d expressions with a least cost over 0 are too few to tell", checked, positive)
 	}
 }

@@ -6,11 +6,16 @@ SPDX-License-Identifier: Apache-2.0
 package partial_test
 
 import (
+	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // TestLiteralsKeepTheirValue writes known values of every type down, and asks that the text of
@@ -18,7 +23,7 @@ import (
 // or the order only.
 func TestLiteralsKeepTheirValue(t *testing.T) {
 	t.Parallel()
-	c, conditions := policyCompiler(t), newCompiler(t)
+	c, conditions := compilers.Policies(t), compilers.Conditions(t)
 	for _, tc := range []struct {
 		name, expression string
 		// value is what is known, as a string.
@@ -64,14 +69,8 @@ func TestLiteralsKeepTheirValue(t *testing.T) {
 			if diff := cmp.Diff(tc.want, text); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
-			whole, err := c.Compile(tc.expression)
-			if err != nil {
-				t.Fatal(err)
-			}
-			residual, err := conditions.Compile(text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			whole := compilers.Compiled(t, c, tc.expression)
+			residual := compilers.Compiled(t, conditions, text)
 			for _, group := range []struct {
 				want    bool
 				objects []any
@@ -94,7 +93,7 @@ func TestLiteralsKeepTheirValue(t *testing.T) {
 // TestUnrollingBindsWhatTheMacroBinds tells the first variable of a quantifier from the second.
 func TestUnrollingBindsWhatTheMacroBinds(t *testing.T) {
 	t.Parallel()
-	c := policyCompiler(t)
+	c := compilers.Policies(t)
 	for _, tc := range []struct{ name, expression, want string }{
 		{name: "index and element", expression: `request.userInfo.groups.exists(i, g, i == 1 && object.x == g)`, want: `object.x == "system:authenticated"`},
 		{name: "index and element of all", expression: `request.userInfo.groups.all(i, g, i == 1 || object.x == g)`, want: `object.x == "devs"`},
@@ -115,7 +114,7 @@ func TestUnrollingBindsWhatTheMacroBinds(t *testing.T) {
 // the next does not.
 func TestBindersEndWithTheirMacro(t *testing.T) {
 	t.Parallel()
-	c := policyCompiler(t)
+	c := compilers.Policies(t)
 	for _, tc := range []struct{ name, expression, want string }{
 		{name: "a known range first", expression: `request.userInfo.groups.exists(g, g == "devs" && object.x == g) || object.list.exists(g, g == "a")`,
 			want: `object.x == "devs" || object.list.exists(g, g == "a")`},
@@ -135,7 +134,7 @@ func TestBindersEndWithTheirMacro(t *testing.T) {
 
 func TestNeverTrue(t *testing.T) {
 	t.Parallel()
-	c := policyCompiler(t)
+	c := compilers.Policies(t)
 	const missing = `request.userInfo.extra["nope"][0] == "x"`
 	for _, tc := range []struct {
 		name, expression string
@@ -163,6 +162,245 @@ func TestNeverTrue(t *testing.T) {
 			}
 			if got := residual.NeverTrue(); got != tc.want {
 				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestMembershipInAKnownList evaluates `in` over lists that are known at authorization in the
+// process and by the text of the residual. cel-go makes a set of a constant list, and looks
+// numbers of another type up in it, which is not the comparison that == makes.
+func TestMembershipInAKnownList(t *testing.T) {
+	t.Parallel()
+	c := compilers.Policies(t)
+	conditions := compilers.Conditions(t)
+	known := cel.Values{cel.Request: cel.Known(map[string]any{
+		"verb": "create", "name": "9007199254740992", "userInfo": map[string]any{"username": "alice", "extra": map[string]any{"f": []any{"9007199254740992.0"}}},
+	})}
+	const double = `double(request.userInfo.extra["f"][0])`
+	for _, tc := range []struct{ name, expression, want string }{
+		{name: "a double", expression: `object.i in [` + double + `]`, want: `object.i in dyn([9.007199254740992e+15])`},
+		{name: "an int", expression: `object.i in [int(request.name)]`, want: `object.i in dyn([9007199254740992])`},
+		{name: "a uint", expression: `object.i in [uint(request.name)]`, want: `object.i in dyn([9007199254740992u])`},
+		{name: "an infinite double", expression: `object.i in [double(request.verb == "create" ? "Infinity" : "0")]`, want: `object.i in dyn([double("+Inf")])`},
+		{name: "several", expression: `object.i in [1.0, ` + double + `]`, want: `object.i in dyn([1.0, 9.007199254740992e+15])`},
+		{name: "an element of a known range", expression: `[` + double + `].exists(d, object.i in [d] && has(object.i))`, want: `object.i in dyn([9.007199254740992e+15]) && has(object.i)`},
+		{name: "the list of a branch", expression: `object.i in (request.verb == "create" ? [9007199254740992.0] : [0.0])`, want: `object.i in dyn([9.007199254740992e+15])`},
+		{name: "a list that is decided by what is unknown", expression: `object.i in [(has(object.i) || true) ? 9007199254740992.0 : 0.0]`, want: `object.i in dyn([9.007199254740992e+15])`},
+		{name: "a number of unknown type", expression: `object.i in [(has(object.i) || true) ? 9007199254740992.0 : object.i]`, want: `object.i in dyn([dyn(9.007199254740992e+15)])`},
+		{name: "a sum of constants as it was written", expression: `object.i in [9007199254740991.0 + 1.0] && request.verb == "create"`, want: `object.i in [9.007199254740991e+15 + 1.0]`},
+		{name: "a set of constants of unknown type", expression: `object.i in [dyn(9007199254740992.0)] && request.verb == "create"`, want: `object.i in [dyn(9.007199254740992e+15)]`},
+		{name: "a list as it was written", expression: `object.i in [9007199254740992.0] && request.verb == "create"`, want: `object.i in [9.007199254740992e+15]`},
+		{name: "strings", expression: `object.i in [request.name, "a"]`, want: `object.i in ["9007199254740992", "a"]`},
+		{name: "bools", expression: `object.i in [request.verb == "create"]`, want: `object.i in [true]`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			expression := compilers.Compiled(t, c, tc.expression)
+			text := partially(t, c, tc.expression, known)
+			if text != tc.want {
+				t.Errorf("got %s, want %s", text, tc.want)
+			}
+			residual := compilers.Compiled(t, conditions, text)
+			for _, i := range []any{int64(9007199254740993), int64(9007199254740992), 9007199254740992.0, uint64(9007199254740993), "9007199254740992", true, 1.0, nil} {
+				object := map[string]any{"i": i}
+				want, _, errWant := expression.Program().Eval(t.Context(), cel.Values{cel.Request: known[cel.Request], cel.Object: object})
+				got, _, err := residual.Eval(t.Context(), cel.Values{cel.Object: object})
+				if verdictOf(got, err) != verdictOf(want, errWant) {
+					t.Errorf("for %T(%v): the text gives %s, the process %s", i, i, verdictOf(got, err), verdictOf(want, errWant))
+				}
+			}
+		})
+	}
+}
+
+// TestWantedSelectors looks for the requirements of selectors in expressions. They are bounded, and depend on nothing but constants and
+// the request.
+func TestWantedSelectors(t *testing.T) {
+	t.Parallel()
+	exists := func(body string) string { return "request.labelSelector.requirements.exists(r, " + body + ")" }
+	in := func(key string, values ...string) partial.Wanted {
+		return partial.Wanted{Key: key, Operator: "In", Values: values}
+	}
+	var many, long []string
+	for i := range 10 {
+		many, long = append(many, exists(fmt.Sprintf(`r.key == "k%d" && r.values == ["v"]`, i))), append(long, fmt.Sprintf("%q", fmt.Sprint("v", i)))
+	}
+	for _, tc := range []struct {
+		name, text string
+		limit      uint64
+		want       [][]partial.Wanted
+	}{
+		{name: "no macro", text: `request.name == "a"`},
+		{name: "a macro over something else", text: `request.userInfo.groups.exists(r, r == "a")`},
+		{name: "a constant", text: exists(`r.key == "a" && r.values == ["b"]`), want: [][]partial.Wanted{{in("a", "b")}}},
+		{name: "a value of the request", text: exists(`r.key == "a" && r.values == [request.name]`), limit: 100, want: [][]partial.Wanted{{in("a", "n")}}},
+		{name: "a value of the request, over the limit", text: exists(`r.key == "a" && r.values == [request.name]`)},
+		{name: "a value of the object", text: exists(`r.key == "a" && r.values == [object.b]`), limit: 100},
+		{name: "a check", text: exists(`r.key == "a" && r.values == [string(authorizer.group("").resource("pods").check("list").allowed())]`), limit: 100},
+		{name: "an error", text: exists(`r.key == "a" && r.values == [request.userInfo.extra["none"][0]]`), limit: 100},
+		{name: "no key", text: exists(`r.values == ["b"]`)},
+		{name: "what must not be", text: exists(`r.key == "a" && r.values != ["b"]`)},
+		{name: "a variable of an inner macro", text: exists(`r.key == "a" && r.values.exists(v, ["b"].exists(w, v == w))`), limit: 100},
+		{name: "many macros", text: strings.Join(many, " || "), want: [][]partial.Wanted{{in("k0", "v")}, {in("k1", "v")}, {in("k2", "v")}, {in("k3", "v")}}},
+		{name: "many values", text: exists(`r.key == "a" && r.values.all(v, v in [` + strings.Join(long, ", ") + `])`), limit: 1000, want: [][]partial.Wanted{{in("a", "v0"), in("a", "v1"), in("a", "v2"), in("a", "v3")}}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			expression := compilers.Compiled(t, compilers.Policies(t), tc.text)
+			limit := tc.limit
+			if limit == 0 {
+				limit = 1
+			}
+			request := map[string]any{"name": "n", "userInfo": map[string]any{"groups": []any{}, "extra": map[string]any{}}}
+			got, cost := expression.WantedSelectors(t.Context(), cel.Values{cel.Request: cel.Known(request)}, limit)
+			if diff := cmp.Diff(tc.want, got); diff != "" || tc.limit > 1 && cost > tc.limit {
+				t.Errorf("cost %d, -want +got:\n%s", cost, diff)
+			}
+		})
+	}
+}
+
+// TestWantedSelectorsAreBounded looks for selectors in a condition with many comparisons: only the first of each part of a requirement are
+// looked at.
+func TestWantedSelectorsAreBounded(t *testing.T) {
+	t.Parallel()
+	cost := func(comparisons int) uint64 {
+		var parts []string
+		for _, field := range []string{"key", "operator", "values[0]"} {
+			var alternatives []string
+			for i := range comparisons {
+				alternatives = append(alternatives, fmt.Sprintf(`r.%s == request.name + "%d"`, field, i))
+			}
+			parts = append(parts, "("+strings.Join(alternatives, " || ")+")")
+		}
+		expression := compilers.Compiled(t, compilers.Policies(t), "request.labelSelector.requirements.exists(r, "+strings.Join(parts, " && ")+")")
+		wanted, cost := expression.WantedSelectors(t.Context(), cel.Values{cel.Request: cel.Known(map[string]any{"name": "n"})}, cel.CostLimit)
+		if len(wanted) != 1 || len(wanted[0]) == 0 || len(wanted[0]) > 4 {
+			t.Errorf("got %v for %d comparisons, want up to four requirements", wanted, comparisons)
+		}
+		return cost
+	}
+	if few, many := cost(8), cost(24); few == 0 || many != few {
+		t.Errorf("got the cost %d for 24 comparisons and %d for 8, want the same", many, few)
+	}
+}
+
+// TestResultsExcludeEachOther evaluates while the request is known. A result is one of true, false, an error and a residual, and no other: a caller that
+// asks for one of them must not take another for it.
+func TestResultsExcludeEachOther(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, expression string
+		want             string
+	}{
+		{name: "true", expression: `request.name == "web"`, want: "true"},
+		{name: "false", expression: `request.name == "db"`, want: "false"},
+		{name: "true, whatever the object is", expression: `request.name == "web" || object.a == 1`, want: "true"},
+		{name: "false, whatever the object is", expression: `object.a == 1 && request.name == "db"`, want: "false"},
+		{name: "an error", expression: `request.userInfo.extra["nope"][0] == "x"`, want: "error"},
+		{name: "an error, or true", expression: `request.userInfo.extra["nope"][0] == "x" || object.a == 1`, want: "residual"},
+		{name: "an error, or false", expression: `request.userInfo.extra["nope"][0] == "x" && object.a == 1`, want: "residual, never true"},
+		{name: "an error and false", expression: `request.userInfo.extra["nope"][0] == "x" && request.name == "db"`, want: "false"},
+		{name: "open", expression: `object.a == 1`, want: "residual"},
+		{name: "open, negated", expression: `!(object.a == 1)`, want: "residual"},
+		{name: "a choice by what is known", expression: `request.name == "web" ? object.a == 1 : object.b == 1`, want: "residual"},
+		{name: "a choice that is decided", expression: `request.name == "web" ? false : object.b == 1`, want: "false"},
+		{name: "a choice by an error", expression: `request.userInfo.extra["nope"][0] == "x" ? object.a == 1 : object.b == 1`, want: "error"},
+		{name: "errors in all branches", expression: `object.a == 1 && request.userInfo.extra["nope"][0] == "x" || request.userInfo.extra["none"][0] == "x" && object.b == 1`, want: "residual, never true"},
+		{name: "an error in one branch", expression: `object.a == 1 && request.userInfo.extra["nope"][0] == "x" || object.b == 1`, want: "residual"},
+		{name: "a map without the key is no error that was made here", expression: `object.a == 1 && {"x": 1}[object.b] == 1`, want: "residual"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			plan, err := compile(t, tc.expression).Plan(cel.Request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			result := plan.Eval(t.Context(), alice())
+			var got []string
+			if result.IsTrue() {
+				got = append(got, "true")
+			}
+			if result.IsFalse() {
+				got = append(got, "false")
+			}
+			if result.Err() != nil {
+				got = append(got, "error")
+			}
+			if r := result.Residual(); r != nil {
+				kind := "residual"
+				if r.NeverTrue() {
+					kind += ", never true"
+				}
+				got = append(got, kind)
+			}
+			if text := strings.Join(got, " and "); text != tc.want {
+				t.Errorf("got %s, want %s", text, tc.want)
+			}
+			if result.Stopped() {
+				t.Errorf("it was stopped: %v", result.Err())
+			}
+		})
+	}
+}
+
+func compile(t *testing.T, text string) *partial.Expression {
+	t.Helper()
+	e := compilers.Compiled(t, compilers.Policies(t), text)
+	return e
+}
+
+// TestFailedIsNoResult makes the result of an expression that could not be evaluated. It is neither true nor false, and so is the zero value.
+func TestFailedIsNoResult(t *testing.T) {
+	t.Parallel()
+	failure := errors.New("a failure")
+	failed := partial.Failed(failure)
+	if failed.IsTrue() || failed.IsFalse() || !errors.Is(failed.Err(), failure) || failed.Residual() != nil || failed.Stopped() {
+		t.Errorf("got %+v", failed)
+	}
+	if zero := (partial.Result{}); zero.IsTrue() || zero.IsFalse() {
+		t.Error("the zero value is decided")
+	}
+}
+
+// TestTextsOfResidualsAtTheirBound puts a name into a residual that makes it as long as an expression may be, and one byte longer. A residual without a
+// text is an error, and never another text.
+func TestTextsOfResidualsAtTheirBound(t *testing.T) {
+	t.Parallel()
+	const expression, before, after = `object.a == request.name && object.b == 1`, `object.a == "`, `" && object.b == 1`
+	plan, err := compile(t, expression).Plan(cel.Request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	room := cel.MaxExpressionBytes - len(before) - len(after)
+	for _, tc := range []struct {
+		name, value string
+		want        string
+		wantErr     error
+	}{
+		{name: "short", value: "web", want: before + "web" + after},
+		{name: "as long as may be", value: strings.Repeat("x", room), want: before + strings.Repeat("x", room) + after},
+		{name: "a byte more", value: strings.Repeat("x", room+1), wantErr: cel.ErrTooLong},
+		{name: "a letter that takes several bytes more", value: strings.Repeat("x", room-1) + "ß", wantErr: cel.ErrTooLong},
+		{name: "letters that are escaped", value: strings.Repeat("\"", room/2+1), wantErr: cel.ErrTooLong},
+		{name: "much more", value: strings.Repeat("x", 100*cel.MaxExpressionBytes), wantErr: cel.ErrTooLong},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			result := plan.Eval(t.Context(), cel.Values{cel.Request: cel.Known(map[string]any{"name": tc.value})})
+			residual := result.Residual()
+			if residual == nil {
+				t.Fatalf("got %v", result.Err())
+			}
+			for range 2 { // the text is made once
+				text, err := residual.Text()
+				if text != tc.want || !errors.Is(err, tc.wantErr) || (err == nil) != (tc.wantErr == nil) {
+					t.Errorf("got %d bytes, %v, want %d bytes, %v", len(text), err, len(tc.want), tc.wantErr)
+				}
+			}
+			if cost := residual.TextCost(); (cost > 0) != (tc.wantErr == nil) {
+				t.Errorf("the text costs %d", cost)
 			}
 		})
 	}

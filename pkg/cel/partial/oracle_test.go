@@ -30,6 +30,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel/bound"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/test/testutil/cases"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // requests are what is known at authorization: ordinary, hostile, and nearly nothing.
@@ -145,7 +146,7 @@ type oracle struct {
 
 func newOracle(tb testing.TB) *oracle {
 	tb.Helper()
-	conditions := newCompiler(tb)
+	conditions := compilers.Conditions(tb)
 	policies, err := partial.NewPolicyCompiler(conditions)
 	if err != nil {
 		tb.Fatal(err)

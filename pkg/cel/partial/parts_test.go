@@ -8,19 +8,25 @@ package partial_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
+	"github.com/proviso-authz/proviso/test/testutil/rows"
 )
 
 // compileParts compiles an expression whose variables are pairs of names and expressions.
 func compileParts(t *testing.T, text string, variables ...string) *partial.Expression {
 	t.Helper()
-	compiler := policyCompiler(t)
+	compiler := compilers.Policies(t)
 	var named []cel.NamedExpression
 	for i := 0; i < len(variables); i += 2 {
 		named = append(named, cel.NamedExpression{Name: variables[i], Expression: variables[i+1]})
@@ -35,44 +41,26 @@ func compileParts(t *testing.T, text string, variables ...string) *partial.Expre
 // TestParts splits conditions into the parts that their authors wrote.
 func TestParts(t *testing.T) {
 	t.Parallel()
-	for _, tc := range []struct {
-		name, text string
-		variables  []string
-		want       []string
-	}{
-		{name: "one", text: `object.a == 1`, variables: nil, want: []string{`object.a == 1`}},
-		{name: "two", text: `object.a == 1 && object.b == 2`, variables: nil, want: []string{`object.a == 1`, `object.b == 2`}},
-		{name: "nested", text: `(object.a && (object.b && object.c)) && object.d == 1`, variables: nil, want: []string{`object.a`, `object.b`, `object.c`, `object.d == 1`}},
-		{name: "other operators", text: `object.a || object.b && object.c`, variables: nil, want: []string{`object.a || object.b && object.c`}},
-		{name: "a choice", text: `object.a ? object.b == 1 : object.c == 1 && object.d`, variables: nil, want: []string{`object.a ? object.b == 1 : object.c == 1 && object.d`}},
-		{name: "an optional is no choice", text: `object.?a.orValue(1) == 1 && object.b`, variables: nil, want: []string{`object.?a.orValue(1) == 1`, `object.b`}},
-		{name: "a macro", text: `object.a.all(x, x.b && x.c) && object.d`, variables: nil, want: []string{`object.a.all(x, x.b && x.c)`, `object.d`}},
-		{name: "strings", text: `object.a == "x && \" y" && object.b == '&&' && object.c == r"\" && object.d == """a "&&" b"""`, variables: nil,
-			want: []string{`object.a == "x && \" y"`, `object.b == '&&'`, `object.c == r"\"`, `object.d == """a "&&" b"""`}},
-		{name: "names in backticks", text: "object.`a//b` == 1", variables: nil, want: []string{"object.`a//b` == 1"}},
-		{name: "names in backticks with blanks", text: "object.a && object.b.`x//y  z` == 'z'", variables: nil, want: []string{"object.a", "object.b.`x//y  z` == 'z'"}},
-		{name: "comments and lines", text: "object.a == 1 // one && two\n\t&& object.b ==\n 'x  y' // (", variables: nil, want: []string{`object.a == 1`, `object.b == 'x  y'`}},
-		{name: "parentheses that do not belong together", text: `(object.a || object.b) && (object.c || object.d)`, variables: nil, want: []string{`object.a || object.b`, `object.c || object.d`}},
-		{name: "a negation", text: `!(object.a && object.b) && object.c`, variables: nil, want: []string{`!(object.a && object.b)`, `object.c`}},
-		{name: "a variable in a part", text: `variables.v == 1 && object.b`, variables: []string{"v", "object.a"}, want: []string{`variables.v == 1`, `object.b`}},
-		{name: "a variable that is a conjunction", text: `variables.v && object.c`, variables: []string{"u", "object.a", "v", "variables.u == 1 && object.b == 1"}, want: []string{`variables.u == 1`, `object.b == 1`, `object.c`}},
-		{name: "a variable that is none", text: `variables.v && object.c`, variables: []string{"v", "object.a || object.b"}, want: []string{`variables.v`, `object.c`}},
-		{name: "a long one", text: `object.a == "` + strings.Repeat("ä", 200) + `"`, variables: nil, want: []string{`object.a == "` + strings.Repeat("ä", 120) + `…`}},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			var got []string
-			for _, p := range compileParts(t, tc.text, tc.variables...).Parts() {
-				got = append(got, p.Text)
-				if len(p.Text) > partial.MaxPartBytes {
-					t.Errorf("%q has %d bytes", p.Text, len(p.Text))
-				}
-			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
+	type row struct {
+		Variables []string
+		Text      string
+		Want      []string
 	}
+	check := func(t *testing.T, tc row) {
+		t.Helper()
+		var got []string
+		for _, p := range compileParts(t, tc.Text, tc.Variables...).Parts() {
+			got = append(got, p.Text)
+			if len(p.Text) > partial.MaxPartBytes {
+				t.Errorf("%q has %d bytes", p.Text, len(p.Text))
+			}
+		}
+		if diff := cmp.Diff(tc.Want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+	rows.Run(t, "testdata/parts.yaml", check)
+	check(t, row{Text: `object.a == "` + strings.Repeat("ä", 200) + `"`, Want: []string{`object.a == "` + strings.Repeat("ä", 120) + `…`}})
 	if got := compileParts(t, "true"+strings.Repeat(" && object.a", 64)).Parts(); len(got) > 0 {
 		t.Errorf("%d parts are too many", len(got))
 	}
@@ -264,5 +252,151 @@ func TestReadsOnly(t *testing.T) {
 		if tc.not != nil && part.ReadsOnly(tc.not...) {
 			t.Errorf("%s: it reads %q only", tc.text, tc.not)
 		}
+	}
+}
+
+// native returns a value that prints the same every time. A list that a literal makes prints its maps in any order.
+func native(value ref.Val) any {
+	list, ok := value.(traits.Lister)
+	if !ok {
+		return value.Value()
+	}
+	elements := []any{}
+	for i := list.Iterator(); i.HasNext() == types.True; {
+		elements = append(elements, native(i.Next()))
+	}
+	return elements
+}
+
+// traceLines prints a trace: the value, the text and the field of each part, a part in a line.
+func traceLines(traced *partial.Trace, indent string) string {
+	value := "unknown"
+	switch {
+	case traced.Err != nil:
+		value = cel.FailureClass(traced.Err)
+	case traced.Value != nil:
+		value = fmt.Sprint(native(traced.Value))
+	}
+	text := indent + value + " <- " + traced.Text
+	if traced.Element != nil {
+		text += fmt.Sprintf(" [%s=%v", traced.Element.Name, traced.Element.Value.Value())
+		if traced.Element.Field != nil {
+			text += fmt.Sprintf(" %v", traced.Element.Field.Path)
+		}
+		if traced.Element.KeyOf != nil {
+			text += fmt.Sprintf(" key %v", traced.Element.KeyOf.Path)
+		}
+		text += "]"
+	}
+	if traced.Field != nil {
+		text += fmt.Sprintf(" {%s %v}", traced.Field.Variable, traced.Field.Path)
+	}
+	if traced.IsTruncated {
+		text += " …"
+	}
+	text += "\n"
+	for _, part := range traced.Parts {
+		text += traceLines(part, indent+"  ")
+	}
+	return text
+}
+
+var tracedObject = map[string]any{
+	"metadata": map[string]any{"name": "web", "labels": map[string]any{"team": "blue", "tier": "prod"}},
+	"spec":     map[string]any{"class": "gold", "size": int64(3), "list": []any{map[string]any{"n": "a", "on": true}, map[string]any{"n": "b"}}},
+}
+
+func tracedValues() cel.Values {
+	return cel.Values{
+		cel.Request: cel.Known(map[string]any{"verb": "create", "userInfo": map[string]any{"username": "alice"}}), cel.Object: tracedObject,
+		cel.OldObject: types.NullValue, cel.Operation: "CREATE",
+	}
+}
+
+func TestTrace(t *testing.T) {
+	t.Parallel()
+	type row struct {
+		Variables []string // each name and its expression
+		Text      string
+		Unknown   []cel.Variable
+		Want      string
+	}
+	rows.Run(t, "testdata/trace.yaml", func(t *testing.T, tc row) {
+		e := compileParts(t, tc.Text, tc.Variables...)
+		values := tracedValues()
+		traced := e.Trace(t.Context(), values, partial.TraceLimit, tc.Unknown...)
+		if traced == nil {
+			t.Fatal("there is no trace")
+		}
+		if diff := cmp.Diff(tc.Want, traceLines(traced, "")); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+		result, _, err := e.Program().Eval(t.Context(), values)
+		if traced.Err == nil != (err == nil) || err == nil && traced.Value != types.Bool(result) {
+			t.Errorf("the trace is %v, and the program %t, %v", traced.Value, result, err)
+		}
+	})
+}
+
+// TestTraceReads checks from which fields a value is said to come: a caller that may not show them relies on it.
+func TestTraceReads(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		text string
+		want string // the fields that the deepest first parts read, from the outermost
+	}{
+		{text: `object.data.x == "a"`, want: "[object data x]"},
+		{text: `object.data["x"] == "a"`, want: "[object data x]"},
+		{text: `object.data[request.verb] == "a"`, want: "[object data] [request verb]"},
+		{text: `object[request.verb].x == "a"`, want: "[object] [request verb]"},
+		{text: `dyn(object).?data[?"x"].orValue(dyn("")) == "a"`, want: "[object data x]"},
+		{text: `(operation == "DELETE" ? oldObject : object).data.x == "a"`, want: "[operation] [oldObject data x] [object data x]"},
+		{text: `[object.data.x].exists(v, v == "a")`, want: "[object data x]"},
+		{text: `object.data.exists(k, object.data[k] == "a")`, want: "[object data]"},
+		{text: `object.data.map(k, k + object.spec.y).size() == 0`, want: "[object data] [object spec y]"},
+		{text: `{"a": object.data}["a"].x == dyn("a")`, want: "[object data]"},
+		{text: `size(object.data) == object.metadata.name`, want: "[object data] [object metadata name]"},
+	} {
+		traced := compileParts(t, tc.text).Trace(t.Context(), tracedValues(), partial.TraceLimit)
+		var got []string
+		for _, read := range traced.Reads {
+			got = append(got, fmt.Sprint(append([]string{string(read.Variable)}, read.Path...)))
+		}
+		if strings.Join(got, " ") != tc.want {
+			t.Errorf("%s: got %s, want %s", tc.text, strings.Join(got, " "), tc.want)
+		}
+	}
+	inner := compileParts(t, `[object.data.x].exists(v, v == "a")`).Trace(t.Context(), cel.Values{cel.Object: map[string]any{"data": map[string]any{"x": "a"}}}, partial.TraceLimit)
+	body := inner.Parts[len(inner.Parts)-1]
+	for _, traced := range []*partial.Trace{body, body.Parts[0]} {
+		if !slices.ContainsFunc(traced.Reads, func(r partial.Read) bool { return slices.Equal(r.Path, []string{"data", "x"}) }) {
+			t.Errorf("%s: got %v, want data.x", traced.Text, traced.Reads)
+		}
+	}
+	if len(body.Element.Reads) != 1 {
+		t.Errorf("got %v", body.Element.Reads)
+	}
+}
+
+// TestTraceIsBounded traces large expressions and objects.
+func TestTraceIsBounded(t *testing.T) {
+	t.Parallel()
+	long := make([]any, 200)
+	for i := range long {
+		long[i] = int64(i)
+	}
+	values := cel.Values{cel.Object: map[string]any{"list": long}}
+	for name, text := range map[string]string{
+		"many operands": strings.Repeat(`object.x || `, 600) + "object.y",
+		"many elements": `object.list.all(e, e < 0)`,
+		"deep":          strings.Repeat("!(", 40) + "object.x" + strings.Repeat(")", 40),
+	} {
+		traced := compileParts(t, text).Trace(t.Context(), values, partial.TraceLimit)
+		if lines := strings.Count(traceLines(traced, ""), "\n"); lines > 512 || !strings.Contains(traceLines(traced, ""), "…") {
+			t.Errorf("%s: got %d lines, want a trace that is cut", name, lines)
+		}
+	}
+	if traced := compileParts(t, `object.list.all(e, e < 0)`).Trace(t.Context(), values, 0); traced.Err == nil || traced.Value != nil {
+		t.Errorf("got %v without a budget", traced.Value)
 	}
 }

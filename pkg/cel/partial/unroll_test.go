@@ -14,6 +14,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
 // inGroups is what is known of a user in n groups, which are named g0, g1 and so on.
@@ -29,10 +30,7 @@ func inGroups(user string, n int) cel.Values {
 
 func planFor(tb testing.TB, c *partial.Compiler, text string) *partial.Plan {
 	tb.Helper()
-	expression, err := c.Compile(text)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	expression := compilers.Compiled(tb, c, text)
 	plan, err := expression.Plan(cel.Request)
 	if err != nil {
 		tb.Fatal(err)
@@ -44,7 +42,7 @@ func planFor(tb testing.TB, c *partial.Compiler, text string) *partial.Plan {
 // unrolled form costs the square or the cube of the size of the list.
 func TestUnrollingIsTheSameForAllSizes(t *testing.T) {
 	t.Parallel()
-	c, conditions := policyCompiler(t), newCompiler(t)
+	c, conditions := compilers.Policies(t), compilers.Conditions(t)
 	for _, tc := range []struct{ name, expression string }{
 		{name: "exists in exists", expression: `request.userInfo.groups.exists(g, request.userInfo.groups.exists(h, object.x == g + h))`},
 		{name: "all in exists", expression: `request.userInfo.groups.exists(g, request.userInfo.groups.all(h, object.x == g || object.y == h))`},
@@ -67,10 +65,7 @@ func TestUnrollingIsTheSameForAllSizes(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				program, err := conditions.Compile(text)
-				if err != nil {
-					t.Fatal(err)
-				}
+				program := compilers.Compiled(t, conditions, text)
 				object := map[string]any{"x": "g0g0", "y": "g0"}
 				if tc.name == "three deep" {
 					object["x"] = "g0g0g0"
@@ -88,7 +83,7 @@ func TestUnrollingIsTheSameForAllSizes(t *testing.T) {
 // the same objects as the whole expression.
 func TestUnrollingKeepsErrors(t *testing.T) {
 	t.Parallel()
-	c, conditions := policyCompiler(t), newCompiler(t)
+	c, conditions := compilers.Policies(t), compilers.Conditions(t)
 	request := cel.Known(map[string]any{"verb": "create", "userInfo": map[string]any{"groups": []any{"1", "x", "2"}, "extra": map[string]any{"1": []any{}, "x": []any{}}}})
 	for _, tc := range []struct {
 		name, expression string
@@ -107,19 +102,13 @@ func TestUnrollingKeepsErrors(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			expression, err := c.Compile(tc.expression)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expression := compilers.Compiled(t, c, tc.expression)
 			atOnce, err := expression.Plan(cel.Request, cel.Object)
 			if err != nil {
 				t.Fatal(err)
 			}
 			text := partially(t, c, tc.expression, cel.Values{cel.Request: request})
-			residual, err := conditions.Compile(text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			residual := compilers.Compiled(t, conditions, text)
 			for i, want := range tc.want {
 				object := map[string]any{"i": i}
 				got := "error"
@@ -139,7 +128,7 @@ func TestUnrollingKeepsErrors(t *testing.T) {
 // elements would be longer than a condition may be.
 func TestUnrollingDecides(t *testing.T) {
 	t.Parallel()
-	c := policyCompiler(t)
+	c := compilers.Policies(t)
 	for _, tc := range []struct {
 		name, expression, user string
 		want                   string
@@ -162,7 +151,7 @@ func TestUnrollingDecides(t *testing.T) {
 // TestWhatIsTooLongHasNoText: a residual that would be longer than a condition may be is one that
 // the process can evaluate, and no other. Neither its text nor its tree is made.
 func TestWhatIsTooLongHasNoText(t *testing.T) {
-	c := policyCompiler(t)
+	c := compilers.Policies(t)
 	const (
 		mebibyte = 1 << 20
 		// maxAllocated is a small part of what a copy of the name would take for each group.
@@ -213,7 +202,7 @@ func TestWhatIsTooLongHasNoText(t *testing.T) {
 // TestManyElementsAreNotWrittenDown: of a list that has more elements than a condition has bytes
 // no tree is made.
 func TestManyElementsAreNotWrittenDown(t *testing.T) {
-	c := policyCompiler(t)
+	c := compilers.Policies(t)
 	many := make([]any, 1<<17)
 	for i := range many {
 		many[i] = "g"
@@ -254,10 +243,7 @@ func TestWhatIsTooLongIsNotBound(t *testing.T) {
 		{name: "a key", userInfo: map[string]any{"extra": map[string]any{strings.Repeat("k", 1<<20): []any{}}}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			expression, err := policyCompiler(t).Compile(`object.x == dyn(request)`)
-			if err != nil {
-				t.Fatal(err)
-			}
+			expression := compilers.Compiled(t, compilers.Policies(t), `object.x == dyn(request)`)
 			if _, err := expression.Bound(map[string]any{}); err != nil {
 				t.Fatal(err)
 			}
@@ -272,5 +258,112 @@ func TestWhatIsTooLongIsNotBound(t *testing.T) {
 				t.Errorf("%d bytes were allocated, want at most %d", allocated, maxAllocated)
 			}
 		})
+	}
+}
+
+// prepared is what a server keeps of a policy.
+type prepared struct {
+	expression     *partial.Expression
+	plan, creation *partial.Plan
+}
+
+// prepare compiles a policy of medium size, and plans it.
+func prepare(tb testing.TB, c *partial.Compiler, serial int) prepared {
+	tb.Helper()
+	expression, err := c.CompileWithVariables([]cel.NamedExpression{
+		{Name: "subject", Expression: `operation == "DELETE" ? oldObject : object`},
+	}, fmt.Sprintf(`request.verb in ["create", "update"] && request.userInfo.groups.exists(g, g.startsWith("dev-%d")) &&
+		variables.subject.spec.storageClassName == "class-%d" && object.spec.containers.all(c, c.image.startsWith("registry-%d/" + request.namespace)) &&
+		has(object.metadata.labels) && (oldObject == null || oldObject.metadata.labels.owner == request.userInfo.username)`, serial, serial, serial))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	plan, err := expression.Plan(cel.Request)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	creation, err := expression.Plan(cel.Request, cel.Operation, cel.OldObject)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return prepared{expression, plan, creation}
+}
+
+func liveHeap() uint64 {
+	var stats runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&stats)
+	return stats.HeapAlloc
+}
+
+// BenchmarkPolicyCompile compiles policies, each with the two plans that a server has of it,
+// and reports what each keeps of the heap.
+func BenchmarkPolicyCompile(b *testing.B) {
+	c := compilers.Policies(b)
+	prepare(b, c, 0)
+	before := liveHeap()
+	var policies []prepared
+	for b.Loop() {
+		policies = append(policies, prepare(b, c, len(policies)))
+	}
+	b.StopTimer()
+	if after := liveHeap(); after > before {
+		b.ReportMetric(float64(after-before)/float64(len(policies)), "heap-bytes/policy")
+	}
+	runtime.KeepAlive(policies)
+}
+
+// TestPlansAreMadeAtAnyTime: what the compiler made is dropped, and made again of the text
+// for a plan that is asked for later.
+func TestPlansAreMadeAtAnyTime(t *testing.T) {
+	t.Parallel()
+	c := compilers.Policies(t)
+	p := prepare(t, c, 1)
+	early := p.plan.Eval(t.Context(), request("alice", "delete"))
+	expression := p.expression
+	runtime.GC()
+	runtime.GC()
+	plan, err := expression.Plan(cel.Request, cel.DryRun)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if late := plan.Eval(t.Context(), request("alice", "delete")); early.IsFalse() != late.IsFalse() {
+		t.Errorf("got false %v, want %v", late.IsFalse(), early.IsFalse())
+	}
+	values := request("alice", "create")
+	values[cel.Request] = cel.Known(map[string]any{"verb": "create", "namespace": "n", "userInfo": map[string]any{"username": "alice", "groups": []any{"dev-1"}}})
+	plan, err = expression.Plan(cel.Request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `(operation == "DELETE" ? oldObject : object).spec.storageClassName == "class-1" && object.spec.containers.all(c, c.image.startsWith("registry-1/n")) && ` +
+		`has(object.metadata.labels) && (oldObject == null || oldObject.metadata.labels.owner == "alice")`
+	got, err := plan.Eval(t.Context(), values).Residual().Text()
+	if err != nil || got != want {
+		t.Errorf("got %s, %v, want %s", got, err, want)
+	}
+}
+
+// TestLongExpressionsArePlannedAgain plans an expression whose checked form has been collected. With its variables put in, it is
+// longer than the parser accepts.
+func TestLongExpressionsArePlannedAgain(t *testing.T) {
+	t.Parallel()
+	variables := []cel.NamedExpression{
+		{Name: "a", Expression: `request.name == "` + strings.Repeat("x", 2000) + `"`},
+		{Name: "b", Expression: strings.Repeat("variables.a || ", 15) + "variables.a"},
+	}
+	expression, err := compilers.Policies(t).CompileWithVariables(variables, "dryRun && ("+strings.Repeat("variables.b || ", 3)+"variables.b)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(expression.Text()); n < 100_000 {
+		t.Errorf("the text has %d bytes, want more than the parser accepts", n)
+	}
+	runtime.GC()
+	runtime.GC()
+	variables[0].Expression = "true" // the expression has its own copy
+	if _, err := expression.Plan(cel.Request); err != nil {
+		t.Error(err)
 	}
 }

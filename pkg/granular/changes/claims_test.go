@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields/managedfieldstest"
 
 	"github.com/proviso-authz/proviso/pkg/granular/changes"
+	"github.com/proviso-authz/proviso/test/testutil/rows"
 	"github.com/proviso-authz/proviso/test/testutil/things"
 )
 
@@ -61,112 +62,71 @@ func claimsOf(c *changes.Changes) []string {
 func TestClaims(t *testing.T) {
 	t.Parallel()
 	const whole = "metadata.managedFields"
-	a := func() map[string]any { return things.Entry("a", "Update", labelled("f:x", "f:y")) }
-	for _, tc := range []struct {
-		name          string
-		before, after []map[string]any
-		want          []string
-	}{
-		{name: "nothing changes", before: []map[string]any{a()}, after: []map[string]any{a()}},
-		{name: "only the time changes", before: []map[string]any{a()}, after: []map[string]any{with(a(), "time", "2027-01-01T00:00:00Z")}},
-		{name: "the entries change places", before: []map[string]any{a(), things.Entry("b", "Apply", owned("f:spec"))}, after: []map[string]any{things.Entry("b", "Apply", owned("f:spec")), a()}},
-		{name: "gained", before: []map[string]any{a()}, after: []map[string]any{things.Entry("a", "Update", labelled("f:x", "f:y", "f:z"))}, want: []string{"metadata.labels.z"}},
-		{name: "lost", before: []map[string]any{a()}, after: []map[string]any{things.Entry("a", "Update", labelled("f:x"))}, want: []string{"metadata.labels.y"}},
-		{name: "handed to another manager", before: []map[string]any{a()}, after: []map[string]any{things.Entry("b", "Update", labelled("f:x", "f:y"))},
-			want: []string{"metadata.labels.x", "metadata.labels.x", "metadata.labels.y", "metadata.labels.y"}},
-		{name: "an entry is removed", before: []map[string]any{a()}, after: nil, want: []string{"metadata.labels.x", "metadata.labels.y"}},
-		{name: "an applier becomes an updater", before: []map[string]any{things.Entry("a", "Apply", labelled("f:x"))}, after: []map[string]any{things.Entry("a", "Update", labelled("f:x"))},
-			want: []string{"metadata.labels.x", "metadata.labels.x"}},
-		{name: "the version of an updater changes", before: []map[string]any{things.Entry("a", "Update", labelled("f:x"))}, after: []map[string]any{with(things.Entry("a", "Update", labelled("f:x")), "apiVersion", "example.com/v2")},
-			want: []string{"metadata.labels.x", "metadata.labels.x in example.com/v2"}},
-		{name: "the version of an applier changes", before: []map[string]any{things.Entry("a", "Apply", labelled("f:x"))}, after: []map[string]any{with(things.Entry("a", "Apply", labelled("f:x")), "apiVersion", "example.com/v2")},
-			want: []string{"metadata.labels.x", "metadata.labels.x in example.com/v2"}},
-		{name: "a field and what is in it", before: []map[string]any{a()}, after: []map[string]any{things.Entry("a", "Update", map[string]any{"f:metadata": map[string]any{"f:labels": map[string]any{".": map[string]any{}, "f:x": map[string]any{}, "f:y": map[string]any{}}}})},
-			want: []string{"metadata.labels"}},
-		{name: "an element of a list", before: []map[string]any{a()}, after: []map[string]any{a(), things.Entry("b", "Apply", map[string]any{"f:spec": map[string]any{"f:containers": owned(`k:{"name":"a"}`)}})},
-			want: []string{`spec.containers[name="a"]`}},
-		{name: "an element of a set", before: []map[string]any{a()}, after: []map[string]any{a(), things.Entry("b", "Apply", map[string]any{"f:spec": map[string]any{"f:tags": owned(`v:"t"`)}})}, want: []string{`spec.tags["t"]`}},
-
-		{name: "an unknown type of fields", before: []map[string]any{a()}, after: []map[string]any{with(a(), "fieldsType", "FieldsV2")}, want: []string{whole}},
-		{name: "no type of fields", before: []map[string]any{a()}, after: []map[string]any{with(a(), "fieldsType", nil)}, want: []string{whole}},
-		{name: "an unknown operation", before: []map[string]any{a()}, after: []map[string]any{with(a(), "operation", "Replace")}, want: []string{whole}},
-		{name: "no version", before: []map[string]any{a()}, after: []map[string]any{with(a(), "apiVersion", nil)}, want: []string{whole}},
-		{name: "a manager that is a number", before: []map[string]any{a()}, after: []map[string]any{with(a(), "manager", int64(1))}, want: []string{whole}},
-		{name: "a subresource that is a list", before: []map[string]any{a()}, after: []map[string]any{with(a(), "subresource", []any{})}, want: []string{whole}},
-		{name: "fields that are a text", before: []map[string]any{a()}, after: []map[string]any{with(a(), "fieldsV1", "{}")}, want: []string{whole}},
-		{name: "a field that is a number", before: []map[string]any{a()}, after: []map[string]any{things.Entry("a", "Update", map[string]any{"f:x": int64(1)})}, want: []string{whole}},
-		{name: "a field that is null", before: []map[string]any{a()}, after: []map[string]any{a(), things.Entry("b", "Update", map[string]any{"f:spec": nil})}, want: []string{whole}},
-		{name: "a key of no kind", before: []map[string]any{a()}, after: []map[string]any{things.Entry("a", "Update", owned("x:y"))}, want: []string{whole}},
-		{name: "a key that is no JSON", before: []map[string]any{a()}, after: []map[string]any{things.Entry("a", "Update", owned("k:{"))}, want: []string{whole}},
-		{name: "the same entry twice", before: []map[string]any{a()}, after: []map[string]any{a(), a()}, want: []string{whole}},
-		{name: "what is wrong stays, and nothing else changes", before: []map[string]any{things.Entry("a", "Update", map[string]any{"f:x": int64(1)})}, after: []map[string]any{things.Entry("a", "Update", map[string]any{"f:x": int64(1)})}},
-		{name: "what is wrong in a field stays, another field is gained", before: []map[string]any{things.Entry("a", "Update", map[string]any{"f:x": int64(1)})}, after: []map[string]any{things.Entry("a", "Update", map[string]any{"f:x": int64(1), "f:spec": map[string]any{}})}, want: []string{"spec"}},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			for _, differ := range []changes.Differ{{}, {Types: things.Types(t)}} {
-				c, err := differ.Changes(t.Context(), things.Kind, things.WithManaged(t, tc.before...), things.WithManaged(t, tc.after...))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if diff := cmp.Diff(tc.want, claimsOf(c)); diff != "" {
-					t.Errorf("with schemas %v (-want +got):\n%s", differ.Types != nil, diff)
-				}
-				if fields := namesOf(c); len(fields) > 0 {
-					t.Errorf("got changes of %v, want none: managed fields are no changes of a field", fields)
-				}
-				for _, claim := range c.Claims() {
-					if opaque := claim.APIVersion != "" || changes.NameOf(claim.Field()) == whole; claim.IsOpaque() != opaque || !strings.Contains(claim.String(), "metadata.managedFields") {
-						t.Errorf("%s: opaque %v, want %v", claim, claim.IsOpaque(), opaque)
-					}
+	type row struct {
+		Before, After entryRows
+		Want          []string
+	}
+	rows.Run(t, "testdata/claims.yaml", func(t *testing.T, tc row) {
+		for _, differ := range []changes.Differ{{}, {Types: things.Types(t)}} {
+			c := changesOf(t, differ, tc.Before.thing(t), tc.After.thing(t))
+			if diff := cmp.Diff(tc.Want, claimsOf(c)); diff != "" {
+				t.Errorf("with schemas %v (-want +got):\n%s", differ.Types != nil, diff)
+			}
+			if fields := namesOf(c); len(fields) > 0 {
+				t.Errorf("got changes of %v, want none: managed fields are no changes of a field", fields)
+			}
+			for _, claim := range c.Claims() {
+				if opaque := claim.APIVersion != "" || changes.NameOf(claim.Field()) == whole; claim.IsOpaque() != opaque || !strings.Contains(claim.String(), "metadata.managedFields") {
+					t.Errorf("%s: opaque %v, want %v", claim, claim.IsOpaque(), opaque)
 				}
 			}
-		})
+		}
+	})
+}
+
+// entryRows are entries of managed fields as claims.yaml describes them.
+type entryRows []map[string]any
+
+// thing is a thing with the entries.
+func (r entryRows) thing(t *testing.T) *unstructured.Unstructured {
+	t.Helper()
+	var entries []map[string]any
+	for _, row := range r {
+		entry := things.Entry("", "", nil)
+		for member, v := range row {
+			entry = with(entry, member, v)
+		}
+		entries = append(entries, entry)
 	}
+	return things.WithManaged(t, entries...)
+}
+
+func changesOf(t *testing.T, differ changes.Differ, before, after runtime.Object) *changes.Changes {
+	t.Helper()
+	c, err := differ.Changes(t.Context(), things.Kind, before, after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // TestWriters has requests that write their own entry, the entry of another manager, or several.
 func TestWriters(t *testing.T) {
 	t.Parallel()
-	kubectl := changes.Writer{FieldManager: "kubectl", APIVersion: "example.com/v1"}
-	mine := func(operation string) map[string]any { return things.Entry("kubectl", operation, labelled("f:x")) }
-	other := func(operation string) map[string]any { return things.Entry("argo", operation, labelled("f:x")) }
-	for _, tc := range []struct {
-		name          string
-		writer        changes.Writer
-		before, after []map[string]any
-		wantErr       bool
-	}{
-		{name: "no entry changes", writer: kubectl, before: []map[string]any{other("Apply")}, after: []map[string]any{other("Apply")}},
-		{name: "its own entry, new", writer: kubectl, before: []map[string]any{other("Apply")}, after: []map[string]any{other("Apply"), mine("Update")}},
-		{name: "its own entry, by apply", writer: kubectl, before: []map[string]any{other("Apply")}, after: []map[string]any{other("Apply"), mine("Apply")}},
-		{name: "its own entry, of two operations", writer: kubectl, before: []map[string]any{other("Apply")}, after: []map[string]any{other("Apply"), mine("Apply"), mine("Update")}, wantErr: true},
-		{name: "another manager's", writer: kubectl, before: []map[string]any{mine("Update")}, after: []map[string]any{mine("Update"), other("Apply")}, wantErr: true},
-		{name: "the time of another manager", writer: kubectl, before: []map[string]any{other("Apply")}, after: []map[string]any{with(other("Apply"), "time", "2027-01-01T00:00:00Z")}, wantErr: true},
-		{name: "another manager loses a field", writer: kubectl, before: []map[string]any{other("Apply")}, after: []map[string]any{things.Entry("argo", "Apply", labelled())}, wantErr: true},
-		{name: "another manager's entry is removed", writer: kubectl, before: []map[string]any{other("Apply"), mine("Update")}, after: []map[string]any{mine("Update")}},
-		{name: "a request without a name, by update", writer: changes.Writer{APIVersion: "example.com/v1"}, before: []map[string]any{other("Apply")}, after: []map[string]any{other("Apply"), mine("Update")}},
-		{name: "a request without a name, by apply", writer: changes.Writer{APIVersion: "example.com/v1"}, before: []map[string]any{other("Apply")}, after: []map[string]any{other("Apply"), mine("Apply")}, wantErr: true},
-		{name: "of another version", writer: changes.Writer{FieldManager: "kubectl", APIVersion: "example.com/v2"}, before: []map[string]any{other("Apply")}, after: []map[string]any{other("Apply"), mine("Update")}, wantErr: true},
-		{name: "of another subresource", writer: changes.Writer{FieldManager: "kubectl", APIVersion: "example.com/v1", Subresource: "status"}, before: []map[string]any{other("Apply")}, after: []map[string]any{other("Apply"), mine("Update")}, wantErr: true},
-		{name: "of its subresource", writer: changes.Writer{FieldManager: "kubectl", APIVersion: "example.com/v1", Subresource: "status"}, before: []map[string]any{other("Apply")}, after: []map[string]any{other("Apply"), with(mine("Update"), "subresource", "status")}},
-		{name: "in other letters", writer: changes.Writer{FieldManager: "Kubectl", APIVersion: "example.com/v1"}, before: []map[string]any{other("Apply")}, after: []map[string]any{other("Apply"), mine("Update")}, wantErr: true},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			c, err := (changes.Differ{}).Changes(t.Context(), things.Kind, things.WithManaged(t, tc.before...), things.WithManaged(t, tc.after...))
-			if err != nil {
-				t.Fatal(err)
-			}
-			err = c.CheckWriter(tc.writer)
-			if (err != nil) != tc.wantErr {
-				t.Errorf("got %v, want an error %v", err, tc.wantErr)
-			}
-			if err != nil && strings.Contains(err.Error(), "argo") {
-				t.Errorf("got %v, which names a manager to a requester who may not read the object", err)
-			}
-		})
+	type row struct {
+		Writer        changes.Writer
+		Before, After entryRows
+		Refused       bool
 	}
+	rows.Run(t, "testdata/writers.yaml", func(t *testing.T, tc row) {
+		err := changesOf(t, changes.Differ{}, tc.Before.thing(t), tc.After.thing(t)).CheckWriter(tc.Writer)
+		if (err != nil) != tc.Refused {
+			t.Errorf("got %v, want an error %v", err, tc.Refused)
+		}
+		if err != nil && strings.Contains(err.Error(), "argo") {
+			t.Errorf("got %v, which names a manager to a requester who may not read the object", err)
+		}
+	})
 }
 
 // TestBucketOfTheServer merges old Update entries into the bucket, as the server does once there are ten. That is no
@@ -197,10 +157,7 @@ func TestBucketOfTheServer(t *testing.T) {
 			for i := range tc.entries {
 				before, after = append(before, update(i)), append(after, update(i))
 			}
-			c, err := (changes.Differ{}).Changes(t.Context(), things.Kind, things.WithManaged(t, before...), things.WithManaged(t, after...))
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := changesOf(t, changes.Differ{}, things.WithManaged(t, before...), things.WithManaged(t, after...))
 			if diff := cmp.Diff(tc.want, claimsOf(c)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -305,54 +262,25 @@ func TestServersClaimNothing(t *testing.T) {
 // claimed; the same entry of a client is a claim if there are managers already, or if it owns what is not in the object.
 func TestFirstApply(t *testing.T) {
 	t.Parallel()
-	entry := func(fields map[string]any) map[string]any {
-		return things.Entry("before-first-apply", "Update", fields)
+	type row struct {
+		Create        bool
+		Before, After entryRows
+		Want          []string
+		Written       bool // the entry counts as one that the request writes
 	}
-	existing := func() map[string]any {
-		return map[string]any{
-			"f:metadata": map[string]any{"f:labels": map[string]any{".": map[string]any{}, "f:super.safe.com/a": map[string]any{}}},
-		}
-	}
-	more := existing()
-	more["f:spec"] = map[string]any{"f:replicas": map[string]any{}}
-	other := things.Entry("argo", "Apply", owned("f:spec"))
-	const label, labels = `metadata.labels["super.safe.com/a"]`, "metadata.labels"
-	for _, tc := range []struct {
-		name          string
-		before, after []map[string]any
-		create        bool
-		want          []string
-		wantWritten   bool // the entry counts as one that the request writes
-	}{
-		{name: "all fields of the object", after: []map[string]any{entry(existing())}},
-		{name: "a part of them", after: []map[string]any{entry(labelled("f:super.safe.com/a"))}},
-		{name: "a field that is not there", after: []map[string]any{entry(more)}, want: []string{"spec.replicas"}},
-		{name: "by apply", after: []map[string]any{with(entry(existing()), "operation", "Apply")}, want: []string{labels, label}, wantWritten: true},
-		{name: "in another version", after: []map[string]any{with(entry(existing()), "apiVersion", "example.com/v2")}, want: []string{labels + " in example.com/v2", label + " in example.com/v2"}, wantWritten: true},
-		{name: "of another manager", after: []map[string]any{with(entry(existing()), "manager", "after-first-apply")}, want: []string{labels, label}, wantWritten: true},
-		{name: "of a subresource", after: []map[string]any{with(entry(existing()), "subresource", "status")}},
-		{name: "with a manager before", before: []map[string]any{other}, after: []map[string]any{other, entry(existing())}, want: []string{labels, label}, wantWritten: true},
-		{name: "of a new object", create: true, after: []map[string]any{entry(existing())}, wantWritten: true},
-		{name: "of a new object, without the field", create: true, after: []map[string]any{entry(more)}, want: []string{"spec.replicas"}, wantWritten: true},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			for _, differ := range []changes.Differ{{}, {Types: things.Types(t)}} {
-				var before runtime.Object
-				if !tc.create {
-					before = things.WithManaged(t, tc.before...)
-				}
-				c, err := differ.Changes(t.Context(), things.Kind, before, things.WithManaged(t, tc.after...))
-				if err != nil {
-					t.Fatal(err)
-				}
-				if diff := cmp.Diff(tc.want, claimsOf(c)); diff != "" {
-					t.Errorf("with schemas %v (-want +got):\n%s", differ.Types != nil, diff)
-				}
-				if err := c.CheckWriter(changes.Writer{FieldManager: "carol", APIVersion: "example.com/v1"}); (err != nil) != tc.wantWritten {
-					t.Errorf("with schemas %v: another writer: got %v, want an error %v", differ.Types != nil, err, tc.wantWritten)
-				}
+	rows.Run(t, "testdata/firstapply.yaml", func(t *testing.T, tc row) {
+		for _, differ := range []changes.Differ{{}, {Types: things.Types(t)}} {
+			var before runtime.Object
+			if !tc.Create {
+				before = tc.Before.thing(t)
 			}
-		})
-	}
+			c := changesOf(t, differ, before, tc.After.thing(t))
+			if diff := cmp.Diff(tc.Want, claimsOf(c)); diff != "" {
+				t.Errorf("with schemas %v (-want +got):\n%s", differ.Types != nil, diff)
+			}
+			if err := c.CheckWriter(changes.Writer{FieldManager: "carol", APIVersion: "example.com/v1"}); (err != nil) != tc.Written {
+				t.Errorf("with schemas %v: another writer: got %v, want an error %v", differ.Types != nil, err, tc.Written)
+			}
+		}
+	})
 }

@@ -6,22 +6,27 @@ SPDX-License-Identifier: Apache-2.0
 package changes_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/proviso-authz/proviso/pkg/granular/changes"
+	"github.com/proviso-authz/proviso/test/testutil/rows"
 	"github.com/proviso-authz/proviso/test/testutil/things"
 )
 
@@ -72,81 +77,23 @@ func TestRandomPairsChange(t *testing.T) {
 
 func TestChanges(t *testing.T) {
 	t.Parallel()
-	const (
-		one      = "metadata: {name: a}\n"
-		untyped  = "untyped"
-		conds    = one + "status: {conditions: [{type: A, status: x}, {type: B, status: yy}]}"
-		managers = one + "spec: {containers: [{name: a, ports: [{port: p}]}]}"
-	)
-	for _, tc := range []struct {
-		name, types   string
-		before, after string
-		want          string
-	}{
-		{"nothing", "", one, one, ""},
-		{"a create", "", "", "metadata: {name: a, labels: {k: v}}", `metadata.labels.k metadata.name`},
-		{"what the server owns", "",
-			one, "apiVersion: x/v1\nkind: X\nmetadata: {name: a, generation: b, resourceVersion: c, managedFields: [d]}", ""},
-		{"everything that the server owns", untyped, one,
-			"metadata: {name: a, uid: u, selfLink: s, creationTimestamp: t, deletionTimestamp: t, deletionGracePeriodSeconds: 1, generation: 2, resourceVersion: c, managedFields: [{a: b}], namespace: n}", ""},
-		{"a key of a map", "", "metadata: {labels: {example.com/a: b}}", "metadata: {labels: {example.com/a: c}}", `metadata.labels["example.com/a"]`},
-		{"a key without value", "", "metadata: {labels: {}}", `metadata: {labels: {"": c}}`, `metadata.labels[""]`},
-		{"the last key of a map", "", "metadata: {labels: {a: b}}", "metadata: {}", `metadata.labels.a`},
-		{"an empty map for none", "", one, "metadata: {name: a, labels: {}}", `metadata.labels`},
-		{"an empty status for none", "", one, one + "status: {}", ""},
-		{"an empty status for none, without schema", untyped, one + "status: {}", one, ""},
-		{"a status with nothing in it but an empty list", "", one, one + "status: {conditions: []}", "status.conditions"},
-		{"a status that is null", "", one, one + "status: null", "status"},
-		{"an empty status within", untyped, one, one + "spec: {status: {}}", "spec.status"},
-		{"a status becomes empty", "", conds, one + "status: {}", `status.conditions[type="A"].status status.conditions[type="A"].type status.conditions[type="B"].status status.conditions[type="B"].type`},
-		{"an element of a set", "", "metadata: {finalizers: [a, b]}", "metadata: {finalizers: [a, c]}", `metadata.finalizers["b"] metadata.finalizers["c"]`},
-		{"a new element between others", "", "metadata: {finalizers: [a, b]}", "metadata: {finalizers: [a, c, b]}", `metadata.finalizers["c"]`},
-		{"the order of a set", "", "metadata: {finalizers: [a, b]}", "metadata: {finalizers: [b, a]}", `metadata.finalizers`},
-		{"a field of an element with a key", "", conds, one + "status: {conditions: [{type: A, status: x}, {type: B, status: z}]}", `status.conditions[type="B"].status`},
-		{"a removed element with a key", "", conds, one + "status: {conditions: [{type: A, status: x}]}", `status.conditions[type="B"].status status.conditions[type="B"].type`},
-		{"the order of elements with keys", "", conds, one + "status: {conditions: [{type: B, status: yy}, {type: A, status: x}]}", `status.conditions`},
-		{"the order within an element", "", one + "spec: {containers: [{name: a, ports: [{port: p}, {port: q}]}]}", one + "spec: {containers: [{name: a, ports: [{port: q}, {port: p}]}]}",
-			`spec.containers[name="a"].ports`},
-		{"a default that is written down", "", managers, one + "spec: {containers: [{name: a, ports: [{port: p, protocol: TCP}]}]}", `spec.containers[name="a"].ports[port="p",protocol="TCP"].protocol`},
-		{"the order, with a default that is written down", "", one + "spec: {containers: [{name: a, ports: [{port: p}, {port: q}]}]}", one + "spec: {containers: [{name: a, ports: [{port: q, protocol: TCP}, {port: p, protocol: TCP}]}]}",
-			`spec.containers[name="a"].ports spec.containers[name="a"].ports[port="p",protocol="TCP"].protocol spec.containers[name="a"].ports[port="q",protocol="TCP"].protocol`},
-		{"another key", "", managers, one + "spec: {containers: [{name: a, ports: [{port: p, protocol: UDP}]}]}",
-			`spec.containers[name="a"].ports[port="p",protocol="TCP"].port spec.containers[name="a"].ports[port="p",protocol="UDP"].port spec.containers[name="a"].ports[port="p",protocol="UDP"].protocol`},
-		{"an atomic list", "", one + "spec: {containers: [{name: a, args: [x, z]}]}", one + "spec: {containers: [{name: a, args: [x]}]}", `spec.containers[name="a"].args`},
-		{"an atomic map", "", "spec: {selector: {a: b, c: d}}", "spec: {selector: {a: b}}", `spec.selector`},
-		{"a removed duplicate", "", one + "status: {conditions: [{type: A, status: x}, {type: A, status: yy}]}", one + "status: {conditions: [{type: A, status: x}]}",
-			`status.conditions status.conditions[type="A"].status status.conditions[type="A"].type`},
-		{"a changed duplicate", "", one + "metadata: {finalizers: [a]}\nstatus: {conditions: [{type: A, status: x}, {type: A, status: yy}]}",
-			one + "metadata: {finalizers: [a]}\nstatus: {conditions: [{type: A, status: x}, {type: A, status: z}]}", `status.conditions[type="A"]`},
-		{"null for a value", "", "spec: {replicas: a}", "spec: {replicas: null}", `spec.replicas`},
-		{"null for nothing", "", "spec: {}", "spec: {replicas: null}", `spec.replicas`},
-
-		{"fields of no schema", untyped, "spec: {a: {b: 1, c: 2}}", "spec: {a: {b: 1, c: 3}}", `spec.a.c`},
-		{"lists of no schema are of one piece", untyped, "status: {conditions: [{type: A}]}", "status: {conditions: [{type: A}, {type: B}]}", `status.conditions`},
-		{"metadata of no schema", untyped, "metadata: {finalizers: [a]}", "metadata: {finalizers: [a, b], ownerReferences: [{uid: u, name: n}], labels: {a: b}}",
-			`metadata.finalizers["b"] metadata.labels.a metadata.ownerReferences[uid="u"].name metadata.ownerReferences[uid="u"].uid`},
-		{"a map that becomes a text counts as a whole", untyped, "data: {a: 1}", "data: x", `data data.a`},
-		{"a map that becomes an empty list", untyped, "data: {a: 1}", "data: []", `data data.a`},
-		{"a text that becomes a map", untyped, "data: x", "data: {a: 1}", `data data.a`},
-		{"numbers of two types are equal", untyped, "data: 1", "data: 1.0", ``},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			differ := changes.Differ{Types: things.Types(t)}
-			if tc.types == untyped {
-				differ = changes.Differ{}
-			}
-			got, err := differ.Changes(t.Context(), things.Kind, things.Object(things.Parse(t, tc.before)), things.Object(things.Parse(t, tc.after)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			names := namesOf(got)
-			slices.Sort(names)
-			if diff := cmp.Diff(tc.want, strings.Join(names, " ")); diff != "" {
-				t.Errorf("changes (-want +got):\n%s", diff)
-			}
-		})
+	type row struct {
+		Untyped       bool
+		Before, After map[string]any
+		Want          []string
 	}
+	rows.Run(t, "testdata/changes.yaml", func(t *testing.T, tc row) {
+		differ := changes.Differ{Types: things.Types(t)}
+		if tc.Untyped {
+			differ = changes.Differ{}
+		}
+		got := changesOf(t, differ, things.Object(tc.Before), things.Object(tc.After))
+		names := namesOf(got)
+		slices.Sort(names)
+		if diff := cmp.Diff(tc.Want, names, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("changes (-want +got):\n%s", diff)
+		}
+	})
 }
 
 // TestTypedObjects are what a server has in memory, whose kind may be lost.
@@ -262,10 +209,7 @@ func TestInputsAreNotChanged(t *testing.T) {
 	before, after := things.Object(things.Parse(t, text)), things.Object(things.Parse(t, strings.Replace(text, "[b, a]", "[a, b]", 1)))
 	copies := []runtime.Object{before.DeepCopyObject(), after.DeepCopyObject()}
 	for _, differ := range []changes.Differ{{}, {Types: things.Types(t)}} {
-		c, err := differ.Changes(t.Context(), things.Kind, before, after)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := changesOf(t, differ, before, after)
 		first := c.Paths()
 		first[0][0] = fieldpath.PathElement{}
 		if got := namesOf(c); len(got) != 1 || !strings.HasPrefix(got[0], "spec.tags") {
@@ -308,5 +252,165 @@ func TestChangesOfLargeObjects(t *testing.T) {
 				t.Errorf("%s, %s: got %v, want it to be compared: %t", tc.name, of, err, tc.allowed)
 			}
 		}
+	}
+}
+
+// TestDeepObjects: the paths of the changed fields of an object without schema took memory in the
+// square of its depth, too.
+func TestDeepObjects(t *testing.T) {
+	nested := func(levels int) *unstructured.Unstructured {
+		o := things.Decoded(t, "metadata: {name: one}")
+		var value any = "x"
+		for range levels - 1 {
+			value = map[string]any{"a": value, "b": "x"}
+		}
+		o.Object["spec"] = value
+		return o
+	}
+	small := things.Decoded(t, "metadata: {name: one}")
+	for _, tc := range []struct {
+		name          string
+		before, after *unstructured.Unstructured
+		want          string
+	}{
+		{name: "as deep as may be", before: small, after: nested(128)},
+		{name: "one level deeper", before: small, after: nested(129), want: "the new object is nested deeper than 128 levels"},
+		{name: "a deep object", before: small, after: nested(2000), want: "the new object is nested deeper than 128 levels"},
+		{name: "a deep object before", before: nested(2000), after: small, want: "the old object is nested deeper than 128 levels"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var err error
+			got := things.Allocated(func() {
+				var changed *changes.Changes
+				if changed, err = (changes.Differ{}).Changes(t.Context(), things.Kind, tc.before, tc.after); err == nil {
+					changed.Paths()
+				}
+			})
+			if (err == nil) != (tc.want == "") || err != nil && err.Error() != tc.want+", which takes too much memory to compare" {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+			if got > things.MaxAllocated {
+				t.Errorf("the comparison allocated %d MiB", got>>20)
+			}
+		})
+	}
+}
+
+// TestLargeObjects: the bound of each map held, but an object had room for many of them.
+func TestLargeObjects(t *testing.T) {
+	withMaps := func(n, entries int) *unstructured.Unstructured {
+		o := things.Decoded(t, "metadata: {name: one}") // 5 entries with spec
+		spec := map[string]any{}
+		for i := range n {
+			values := map[string]any{}
+			for j := range entries {
+				values[strconv.Itoa(j)] = int64(1)
+			}
+			spec[strconv.Itoa(i)] = values
+		}
+		o.Object["spec"] = spec
+		return o
+	}
+	withLists := func(n, entries int) *unstructured.Unstructured {
+		o := things.Decoded(t, "metadata: {name: one}")
+		list := []any{}
+		for range n {
+			list = append(list, slices.Repeat([]any{int64(1)}, entries))
+		}
+		o.Object["spec"] = list
+		return o
+	}
+	const tooMany = " has more than 100000 entries in its lists and maps, which takes too long to compare"
+	const tooLarge = " has a list or map of more than 20000 entries, which takes too long to compare"
+	const longLists = " has lists that take too long to compare together: the squares of their lengths add up to more than 800000000"
+	small := things.Decoded(t, "metadata: {name: one}")
+	for _, tc := range []struct {
+		name          string
+		before, after *unstructured.Unstructured
+		want          string
+	}{
+		{name: "as many entries as there may be", before: withMaps(35, 2856), after: withMaps(35, 2856)},     // 5 + 35 × 2857
+		{name: "one more entry", before: small, after: withMaps(12, 8332), want: "the new object" + tooMany}, // 5 + 12 × 8333
+		{name: "one more entry before", before: withMaps(12, 8332), after: small, want: "the old object" + tooMany},
+		{name: "more entries of lists", before: small, after: withLists(1000, 100), want: "the new object" + tooMany},
+		{name: "many more", before: withMaps(9, 20_000), after: withMaps(19, 20_000), want: "the old object" + tooMany},
+		{name: "one map that is as large as may be", before: small, after: withMaps(1, 20_000)},
+		{name: "one map that is larger", before: small, after: withMaps(1, 20_001), want: "the new object" + tooLarge},
+		{name: "one list that is larger", before: small, after: withLists(1, 20_001), want: "the new object" + tooLarge},
+		{name: "the longest list", before: small, after: withLists(1, 20_000)},
+		{name: "lists of some thousand entries", before: withLists(12, 8000), after: withLists(12, 8000)},
+		{name: "five of the longest lists", before: small, after: withLists(5, 19_900), want: "the new object" + longLists},
+		{name: "three long lists before", before: withLists(3, 17_000), after: small, want: "the old object" + longLists},
+		{name: "managed fields have bounds of their own", before: small, after: things.WithManaged(t, things.Entry("carol", "Update", map[string]any{"f:a": things.Leaves(9000), "f:b": things.Leaves(9000)}))},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := (changes.Differ{}).Changes(t.Context(), things.Kind, tc.before, tc.after)
+			if (err == nil) != (tc.want == "") || err != nil && err.Error() != tc.want {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+// TestComparisonsOfEndedRequests: the comparison of objects ends with the request at each of its steps,
+// and never with a part of the changes.
+func TestComparisonsOfEndedRequests(t *testing.T) {
+	t.Parallel()
+	before := things.Decoded(t, "metadata: {name: one, finalizers: [a, b]}\nspec: {a: {b: {c: x}}}")
+	after := things.Decoded(t, "metadata: {name: one, finalizers: [b, a]}\nspec: {a: {b: {c: y}}}")
+	// The two conversions and the comparison; the object, metadata, the finalizers, spec, a and b.
+	const steps = 3 + 6
+	for left := range steps + 1 {
+		ctx := &endingContext{Context: t.Context(), left: left}
+		changed, err := (changes.Differ{}).Changes(ctx, things.Kind, before, after)
+		switch {
+		case left == steps && (err != nil || len(changed.Paths()) != 2):
+			t.Errorf("got %v, %v after %d calls, want two changes", changed, err, left)
+		case left < steps && (changed != nil || !errors.Is(err, context.Canceled)):
+			t.Errorf("got %v, %v after %d calls, want it to be canceled", changed, err, left)
+		}
+	}
+}
+
+// endingContext is a context that ends after it has been asked some times.
+type endingContext struct {
+	context.Context
+	left int
+}
+
+func (c *endingContext) Err() error {
+	if c.left--; c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestManagedFieldsOfEndedRequests: the comparison of managed fields ends with the request.
+func TestManagedFieldsOfEndedRequests(t *testing.T) {
+	t.Parallel()
+	var updates []map[string]any
+	for i := range 100 {
+		updates = append(updates, things.Entry("m"+strconv.Itoa(i), "Update", things.Leaves(1)))
+	}
+	bucket := things.Entry("ancient-changes", "Update", things.Leaves(1))
+	for _, tc := range []struct {
+		name          string
+		before, after *unstructured.Unstructured
+		asked         int
+	}{
+		{name: "in the old entries", before: things.WithManaged(t, updates...), after: things.WithManaged(t), asked: 50},
+		{name: "in the new entries", before: things.WithManaged(t), after: things.WithManaged(t, updates...), asked: 50},
+		{name: "in the entries that are merged", before: things.WithManaged(t, updates...), after: things.WithManaged(t, append(updates[:9:9], bucket)...), asked: 100 + 10 + 50},
+		{name: "in the fields of an entry", before: things.WithManaged(t), after: things.WithManaged(t, things.Entry("m", "Update", things.Leaves(100))), asked: 1 + 50},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			ctx := &endingContext{Context: t.Context(), left: tc.asked}
+			_, err := (changes.Differ{}).Changes(ctx, things.Kind, tc.before, tc.after)
+			if !errors.Is(err, context.Canceled) || ctx.left != -1 {
+				t.Errorf("got %v after %d calls more than one, want it to be canceled", err, -1-ctx.left)
+			}
+		})
 	}
 }

@@ -84,10 +84,7 @@ spec:
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			after := things.Decoded(t, strings.ReplaceAll(base, "image: old", "image: new"))
-			c, err := (changes.Differ{}).Changes(t.Context(), things.Kind, things.Decoded(t, base), after)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := changesOf(t, changes.Differ{}, things.Decoded(t, base), after)
 			before, now, found := c.Values(tc.path, always)
 			if found == tc.lost {
 				t.Fatalf("found %v, want %v", found, !tc.lost)
@@ -120,10 +117,7 @@ spec:
 // TestValuesOfACreate has no old object, so that no field has an old value.
 func TestValuesOfACreate(t *testing.T) {
 	t.Parallel()
-	c, err := (changes.Differ{}).Changes(t.Context(), things.Kind, nil, things.Decoded(t, "spec: {tags: [t]}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := changesOf(t, changes.Differ{}, nil, things.Decoded(t, "spec: {tags: [t]}"))
 	before, after, found := c.Values(append(fieldpath.MakePathOrDie("spec", "tags"), element("t")), always)
 	if before != nil || after != "t" || !found {
 		t.Errorf("got %v, %v, %v", before, after, found)
@@ -167,10 +161,7 @@ func TestValuesOfOneSide(t *testing.T) {
 func TestSearchEndsWithItsBudget(t *testing.T) {
 	t.Parallel()
 	o := things.Decoded(t, "spec: {tags: [a, b, c, d]}")
-	c, err := (changes.Differ{}).Changes(t.Context(), things.Kind, o, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := changesOf(t, changes.Differ{}, o, o)
 	for budget, want := range []bool{0: false, 1: false, 4: false, 7: false, 8: true, 9: true} {
 		left := budget
 		_, _, found := c.Values(append(fieldpath.MakePathOrDie("spec", "tags"), element("a")), func() bool { left--; return left >= 0 })

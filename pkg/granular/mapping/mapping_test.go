@@ -17,6 +17,7 @@ import (
 
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/pkg/granular/mapping"
+	"github.com/proviso-authz/proviso/test/testutil/rows"
 	"github.com/proviso-authz/proviso/test/testutil/things"
 )
 
@@ -71,131 +72,47 @@ func TestValidatePermission(t *testing.T) {
 
 func TestCompile(t *testing.T) {
 	t.Parallel()
-	node := policy.FieldPermission{Path: "spec.nodeName", Permission: "nodeAssignment"}
-	field := func(path, permission string) policy.FieldPermission {
-		return policy.FieldPermission{Path: path, Permission: permission}
+	type row struct {
+		Fields     []policy.FieldPermission
+		Want, Warn string
 	}
-	parameter := func(path string, p policy.FieldPermissionParameter) policy.FieldPermission {
-		return policy.FieldPermission{Path: path, Permission: "disk", Parameter: &p}
+	check := func(t *testing.T, tc row) {
+		t.Helper()
+		_, warnings, errs := mapping.Compile("m", things.Spec(tc.Fields...))
+		got := ""
+		if err := errs.ToAggregate(); err != nil {
+			got = err.Error()
+		}
+		if (got == "") != (tc.Want == "") || !strings.Contains(got, tc.Want) {
+			t.Errorf("errors: got %q, want %q", got, tc.Want)
+		}
+		if warned := strings.Join(warnings, "; "); (warned == "") != (tc.Warn == "") || !strings.Contains(warned, tc.Warn) {
+			t.Errorf("warnings: got %q, want %q", warned, tc.Warn)
+		}
 	}
-	excluded := func(newValues string) policy.FieldPermission {
-		return policy.FieldPermission{Path: "spec.boom", Permission: "selfDestruction", Exclusion: &policy.FieldExclusion{NewValues: newValues}}
+	rows.Run(t, "testdata/compile.yaml", check)
+	computed := policy.FieldPermissionParameter{Treatment: "Expression", Expression: "parameter" + strings.Repeat(" ", 1024)}
+	deep := strings.Repeat("[", 17) + strings.Repeat("]", 17) + " == value"
+	padded := func(length int) string { return "value == true" + strings.Repeat(" ", length-len("value == true")) }
+	boom := func(newValues string) policy.FieldPermission {
+		return things.Excluded("spec.boom", "selfDestruction", newValues)
 	}
 	for _, tc := range []struct {
-		name   string
-		fields []policy.FieldPermission
-		want   string // the errors; "" for none
-		warn   string
+		name  string
+		field policy.FieldPermission
+		want  string
 	}{
-		{"fields of every form", []policy.FieldPermission{
-			node, field("spec.disks", "storage"), field(`metadata.labels["example.com/x"]`, "tier"), field(`status.conditions[type="Ready"].status`, "readiness"),
-			parameter("spec.disks[*]", policy.FieldPermissionParameter{Key: "name"}), field("$schema", "dialect"), field("spec.a-b", "ab"),
-		}, "", ""},
-		{"no path", []policy.FieldPermission{field("", "a")}, "spec.fields[0].path: Invalid value: \"\": must begin with a field", ""},
-		{"a leading dot", []policy.FieldPermission{field(".spec", "a")}, "must be fields with dots", ""},
-		{"a trailing dot", []policy.FieldPermission{field("spec.", "a")}, "must be fields with dots", ""},
-		{"an index", []policy.FieldPermission{field("spec.disks[0]", "a")}, "must be fields with dots", ""},
-		{"an open bracket", []policy.FieldPermission{field(`spec.disks["a"`, "a")}, "must be fields with dots", ""},
-		{"another quote", []policy.FieldPermission{field("spec.disks[`a`]", "a")}, "must be fields with dots", ""},
-		{"an element first", []policy.FieldPermission{field("[*]", "a")}, "must be fields with dots", ""},
-		{"a long path", []policy.FieldPermission{field(strings.Repeat("a", 1025), "b")}, "at most 1024 bytes", ""},
-		{"a deep path", []policy.FieldPermission{field("a"+strings.Repeat(".a", 32), "b")}, "at most 32 steps", ""},
-		{"a bad permission", []policy.FieldPermission{field("spec.nodeName", "NodeAssignment")}, "spec.fields[0].permission: Invalid value: \"NodeAssignment\": must be in lowerCamelCase", ""},
-		{"a permission that is a field", []policy.FieldPermission{field("spec.nodeName", "nodeName")}, "", "spec.fields[0].permission: permission \"nodeName\" is the name of a field"},
-		{"the same path twice", []policy.FieldPermission{node, field(`spec["nodeName"]`, "placement")}, "spec.fields[1].path: Duplicate value", ""},
-		{"a permission with two parameters", []policy.FieldPermission{parameter("spec.disks[*]", policy.FieldPermissionParameter{}), field("spec.volume", "disk")}, "spec.fields[1].parameter: Invalid value: \"disk\": the permission has another parameter", ""},
-		{"what is built in, differently", []policy.FieldPermission{field("metadata.labels", "tags")}, `spec.fields[0].permission: Forbidden: metadata.labels has the built-in permission labels`, ""},
-		{"what is built in, with another parameter", []policy.FieldPermission{{Path: "metadata.labels[*]", Permission: "label", Parameter: &policy.FieldPermissionParameter{}}}, "metadata.labels[*] has the built-in permission label", ""},
-		{"what is built in, excluded", []policy.FieldPermission{{Path: "metadata.labels", Permission: "labels", Exclusion: &policy.FieldExclusion{}}}, "", `is the name of a field`},
-		{"what the server owns", []policy.FieldPermission{field("metadata.managedFields", "managers")}, "spec.fields[0].path: Forbidden: the server owns metadata.managedFields", ""},
-		{"what is within what the server owns", []policy.FieldPermission{field("metadata.managedFields[*].manager", "managers")}, "the server owns metadata.managedFields", ""},
-
-		{"a parameter without place", []policy.FieldPermission{parameter("spec.disks", policy.FieldPermissionParameter{})}, "there is no [*] in the path", ""},
-		{"an unknown treatment", []policy.FieldPermission{parameter("spec.disks[*]", policy.FieldPermissionParameter{Treatment: "slash-delimited-prefix"})}, "spec.fields[0].parameter.treatment: Unsupported value", ""},
-		{"an expression", []policy.FieldPermission{parameter("spec.disks[*]", policy.FieldPermissionParameter{Treatment: "Expression", Expression: "parameter.split('-')[0]"})}, "", ""},
-		{"no expression", []policy.FieldPermission{parameter("spec.disks[*]", policy.FieldPermissionParameter{Treatment: "Expression"})}, "must be given for the treatment Expression", ""},
-		{"an expression for another treatment", []policy.FieldPermission{parameter("spec.disks[*]", policy.FieldPermissionParameter{Treatment: "Verbatim", Expression: "parameter"})}, "and for no other", ""},
-		{"an expression of another type", []policy.FieldPermission{parameter("spec.disks[*]", policy.FieldPermissionParameter{Treatment: "Expression", Expression: "1"})}, "must yield string, but yields int", ""},
-		{"an expression with a mistake", []policy.FieldPermission{parameter("spec.disks[*]", policy.FieldPermissionParameter{Treatment: "Expression", Expression: "object.spec"})}, "does not compile: ERROR: <input>:1:1: undeclared reference", ""},
-		{"a long expression", []policy.FieldPermission{parameter("spec.disks[*]", policy.FieldPermissionParameter{Treatment: "Expression", Expression: "parameter" + strings.Repeat(" ", 1024)})}, "at most 1024 bytes", ""},
-		{"an expression that takes long to compile", []policy.FieldPermission{excluded(strings.Repeat("[", 17) + strings.Repeat("]", 17) + " == value")}, "spec.fields[0].exclusion.newValues: Invalid value: \"" + strings.Repeat("[", 17) + strings.Repeat("]", 17) + " == value\": does not compile: list and map literals are nested more than 16 deep", ""},
-		{"an exclusion", []policy.FieldPermission{excluded("value == true && oldValue != true")}, "", ""},
-		{"an exclusion of another type", []policy.FieldPermission{excluded("'true'")}, "spec.fields[0].exclusion.newValues: Invalid value: \"'true'\": does not compile: it must yield bool", ""},
-		{name: "a permission with the value of a list key", fields: []policy.FieldPermission{field(`spec.disks[type="fast"].size`, "fastCapacity")}},
-		{
-			name:   "a permission with a key of a map",
-			fields: []policy.FieldPermission{field(`spec.disks["fast"].size`, "fastCapacity")},
-			want:   `spec.fields[0].permission: Invalid value: "fastCapacity": must not refer to the field "fast"`,
-		},
-		{name: "one permission for two fields", fields: []policy.FieldPermission{node, field("spec.hostName", "nodeAssignment")}},
-		{
-			name: "one permission with the same parameter in two places",
-			fields: []policy.FieldPermission{
-				parameter("spec.disks[*]", policy.FieldPermissionParameter{Key: "name"}),
-				parameter("spec.oldDisks[*]", policy.FieldPermissionParameter{Key: "name"}),
-			},
-		},
-		{
-			name: "one permission with another key",
-			fields: []policy.FieldPermission{
-				parameter("spec.disks[*]", policy.FieldPermissionParameter{Key: "name"}),
-				parameter("spec.oldDisks[*]", policy.FieldPermissionParameter{Key: "id"}),
-			},
-			want: `spec.fields[1].parameter: Invalid value: "disk": the permission has another parameter`,
-		},
-		{
-			name: "one permission with another expression",
-			fields: []policy.FieldPermission{
-				parameter("spec.disks[*]", policy.FieldPermissionParameter{Treatment: "Expression", Expression: "parameter"}),
-				parameter("spec.oldDisks[*]", policy.FieldPermissionParameter{Treatment: "Expression", Expression: "parameter + 'x'"}),
-			},
-			want: `spec.fields[1].parameter: Invalid value: "disk": the permission has another parameter`,
-		},
-		{
-			name:   "an expression as long as may be",
-			fields: []policy.FieldPermission{excluded("value == true" + strings.Repeat(" ", 1024-len("value == true")))},
-		},
-		{
-			name:   "an exclusion that is too long",
-			fields: []policy.FieldPermission{excluded("value == true" + strings.Repeat(" ", 1025-len("value == true")))},
-			want:   "must have at most 1024 bytes",
-		},
-		{
-			name:   "the variable of the other kind of expression",
-			fields: []policy.FieldPermission{excluded("parameter == 'x'")},
-			want:   "undeclared reference to 'parameter'",
-		},
-		{
-			name:   "a variable of conditions",
-			fields: []policy.FieldPermission{excluded("request.user == 'x'")},
-			want:   "undeclared reference to 'request'",
-		},
-		{
-			name: "mistakes in several fields",
-			fields: []policy.FieldPermission{
-				{Path: "metadata.uid", Permission: "Identity", Parameter: &policy.FieldPermissionParameter{}, Exclusion: &policy.FieldExclusion{NewValues: "1"}},
-				field("spec..x", "x"),
-			},
-			want: `[spec.fields[0].path: Forbidden: the server owns metadata.uid, so that its changes need no permission, ` +
-				`spec.fields[0].permission: Invalid value: "Identity": must be in lowerCamelCase: letters and digits only, and first a small letter, ` +
-				`spec.fields[0].parameter: Invalid value: "metadata.uid": there is no [*] in the path that could be the parameter, ` +
-				`spec.fields[0].exclusion.newValues: Invalid value: "1": does not compile: it must yield bool, but yields int, ` +
-				`spec.fields[1].path: Invalid value: "spec..x": must be fields with dots`,
-		},
+		{name: "a long path", field: things.Field(strings.Repeat("a", 1025), "b"), want: "at most 1024 bytes"},
+		{name: "a deep path", field: things.Field("a"+strings.Repeat(".a", 32), "b"), want: "at most 32 steps"},
+		{name: "a long expression", field: things.Parameterized("spec.disks[*]", "disk", computed), want: "at most 1024 bytes"},
+		{name: "an expression that takes long to compile", field: boom(deep), want: `spec.fields[0].exclusion.newValues: Invalid value: "` + deep +
+			`": does not compile: list and map literals are nested more than 16 deep`},
+		{name: "an expression as long as may be", field: boom(padded(1024))},
+		{name: "an exclusion that is too long", field: boom(padded(1025)), want: "must have at most 1024 bytes"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			_, warnings, errs := mapping.Compile("m", things.Spec(tc.fields...))
-			got := ""
-			if err := errs.ToAggregate(); err != nil {
-				got = err.Error()
-			}
-			if (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
-				t.Errorf("errors: got %q, want %q", got, tc.want)
-			}
-			if warned := strings.Join(warnings, "; "); (warned == "") != (tc.warn == "") || !strings.Contains(warned, tc.warn) {
-				t.Errorf("warnings: got %q, want %q", warned, tc.warn)
-			}
+			check(t, row{Fields: []policy.FieldPermission{tc.field}, Want: tc.want})
 		})
 	}
 }
@@ -240,76 +157,58 @@ func TestDigestTellsRulesApart(t *testing.T) {
 	}
 	longKey := strings.Repeat("k", 900) // one path has room for it
 	digests := map[string]string{mapping.NewTable().Digest(): "no mapping", mapping.NewTable(base()).Digest(): "the base"}
-	for _, tc := range []struct {
-		name   string
-		change func(m *policy.FieldPermissionMapping, f *policy.FieldPermission)
-	}{
-		{name: "the name", change: func(m *policy.FieldPermissionMapping, _ *policy.FieldPermission) { m.Name = "n" }},
-		{name: "the group", change: func(m *policy.FieldPermissionMapping, _ *policy.FieldPermission) { m.Spec.Resources[0].APIGroup = "" }},
-		{name: "the resource", change: func(m *policy.FieldPermissionMapping, _ *policy.FieldPermission) {
-			m.Spec.Resources[0].Resource = "others"
-		}},
-		{name: "the version", change: func(m *policy.FieldPermissionMapping, _ *policy.FieldPermission) {
-			m.Spec.Resources[0].APIVersions = []string{"v2"}
-		}},
-		{name: "all versions", change: func(m *policy.FieldPermissionMapping, _ *policy.FieldPermission) {
-			m.Spec.Resources[0].APIVersions = nil
-		}},
-		{name: "a version more", change: func(m *policy.FieldPermissionMapping, _ *policy.FieldPermission) {
-			m.Spec.Resources[0].APIVersions = []string{"v1", "v2"}
-		}},
-		{name: "two versions that read as one", change: func(m *policy.FieldPermissionMapping, _ *policy.FieldPermission) {
-			m.Spec.Resources[0].APIVersions = []string{`v1" "v2`}
-		}},
-		{name: "a resource more", change: func(m *policy.FieldPermissionMapping, _ *policy.FieldPermission) {
-			m.Spec.Resources = append(m.Spec.Resources, policy.FieldPermissionResource{Resource: "pods"})
-		}},
-		{name: "no resource", change: func(m *policy.FieldPermissionMapping, _ *policy.FieldPermission) { m.Spec.Resources = nil }},
-		{name: "the path", change: func(_ *policy.FieldPermissionMapping, f *policy.FieldPermission) { f.Path = "spec.ports[*].name[*]" }},
-		{name: "a key for any", change: func(_ *policy.FieldPermissionMapping, f *policy.FieldPermission) { f.Path = `spec.ports["a"].names[*]` }},
-		{name: "a list key for any", change: func(_ *policy.FieldPermissionMapping, f *policy.FieldPermission) {
-			f.Path = `spec.ports[a="a"].names[*]`
-		}},
-		{name: "another list key", change: func(_ *policy.FieldPermissionMapping, f *policy.FieldPermission) {
-			f.Path = `spec.ports[b="a"].names[*]`
-		}},
-		{name: "a field below", change: func(_ *policy.FieldPermissionMapping, f *policy.FieldPermission) { f.Path += ".x" }},
-		{name: "a long key", change: func(_ *policy.FieldPermissionMapping, f *policy.FieldPermission) {
-			f.Path = `spec.ports["` + longKey + `a"].names[*]`
-		}},
-		{name: "a long key that differs in its last letter", change: func(_ *policy.FieldPermissionMapping, f *policy.FieldPermission) {
-			f.Path = `spec.ports["` + longKey + `b"].names[*]`
-		}},
-		{name: "the permission", change: func(_ *policy.FieldPermissionMapping, f *policy.FieldPermission) { f.Permission = "nickname" }},
-		{name: "no parameter", change: func(_ *policy.FieldPermissionMapping, f *policy.FieldPermission) { f.Parameter = nil }},
-		{name: "the key", change: func(_ *policy.FieldPermissionMapping, f *policy.FieldPermission) { f.Parameter.Key = "l" }},
-		{name: "the only key", change: func(_ *policy.FieldPermissionMapping, f *policy.FieldPermission) { f.Parameter.Key = "" }},
-		{name: "the expression", change: func(_ *policy.FieldPermissionMapping, f *policy.FieldPermission) {
-			f.Parameter.Expression = "parameter + ''"
-		}},
-		{name: "verbatim", change: func(_ *policy.FieldPermissionMapping, f *policy.FieldPermission) {
-			f.Parameter = &policy.FieldPermissionParameter{Key: "k"}
-		}},
-		{name: "the prefix", change: func(_ *policy.FieldPermissionMapping, f *policy.FieldPermission) {
-			f.Parameter = &policy.FieldPermissionParameter{Key: "k", Treatment: policy.ParameterTreatmentSlashDelimitedPrefix}
-		}},
-		{name: "no exclusion", change: func(_ *policy.FieldPermissionMapping, f *policy.FieldPermission) { f.Exclusion = nil }},
-		{name: "every change excluded", change: func(_ *policy.FieldPermissionMapping, f *policy.FieldPermission) { f.Exclusion.NewValues = "" }},
-		{name: "the new values", change: func(_ *policy.FieldPermissionMapping, f *policy.FieldPermission) {
-			f.Exclusion.NewValues = "value == 2"
-		}},
-		{name: "an invalid exclusion", change: func(_ *policy.FieldPermissionMapping, f *policy.FieldPermission) { f.Exclusion.NewValues = "value ==" }},
-		{name: "an exclusion that is invalid for another reason", change: func(_ *policy.FieldPermissionMapping, f *policy.FieldPermission) {
-			f.Exclusion.NewValues = "1"
-		}},
-	} {
-		m := base()
-		tc.change(m, &m.Spec.Fields[0])
+	check := func(name string, m *policy.FieldPermissionMapping) {
 		digest := mapping.NewTable(m).Digest()
 		if other, ok := digests[digest]; ok {
-			t.Errorf("%s: the digest is the same as with %s", tc.name, other)
+			t.Errorf("%s: the digest is the same as with %s", name, other)
 		}
-		digests[digest] = tc.name
+		digests[digest] = name
+	}
+	named := base()
+	named.Name = "n"
+	check("the name", named)
+	type resource = policy.FieldPermissionResource
+	for name, resources := range map[string][]resource{
+		"the group":                     {{Resource: "machines", APIVersions: []string{"v1"}}},
+		"the resource":                  {{APIGroup: "example.com", Resource: "others", APIVersions: []string{"v1"}}},
+		"the version":                   {{APIGroup: "example.com", Resource: "machines", APIVersions: []string{"v2"}}},
+		"all versions":                  {{APIGroup: "example.com", Resource: "machines"}},
+		"a version more":                {{APIGroup: "example.com", Resource: "machines", APIVersions: []string{"v1", "v2"}}},
+		"two versions that read as one": {{APIGroup: "example.com", Resource: "machines", APIVersions: []string{`v1" "v2`}}},
+		"a resource more":               {{APIGroup: "example.com", Resource: "machines", APIVersions: []string{"v1"}}, {Resource: "pods"}},
+		"no resource":                   nil,
+	} {
+		m := base()
+		m.Spec.Resources = resources
+		check(name, m)
+	}
+	type field = policy.FieldPermission
+	for name, change := range map[string]func(f *field){
+		"the path":           func(f *field) { f.Path = "spec.ports[*].name[*]" },
+		"a key for any":      func(f *field) { f.Path = `spec.ports["a"].names[*]` },
+		"a list key for any": func(f *field) { f.Path = `spec.ports[a="a"].names[*]` },
+		"another list key":   func(f *field) { f.Path = `spec.ports[b="a"].names[*]` },
+		"a field below":      func(f *field) { f.Path += ".x" },
+		"a long key":         func(f *field) { f.Path = `spec.ports["` + longKey + `a"].names[*]` },
+		"another long key":   func(f *field) { f.Path = `spec.ports["` + longKey + `b"].names[*]` },
+		"the permission":     func(f *field) { f.Permission = "nickname" },
+		"no parameter":       func(f *field) { f.Parameter = nil },
+		"the key":            func(f *field) { f.Parameter.Key = "l" },
+		"the only key":       func(f *field) { f.Parameter.Key = "" },
+		"the expression":     func(f *field) { f.Parameter.Expression = "parameter + ''" },
+		"verbatim":           func(f *field) { f.Parameter.Treatment, f.Parameter.Expression = "", "" },
+		"the prefix": func(f *field) {
+			f.Parameter.Treatment, f.Parameter.Expression = policy.ParameterTreatmentSlashDelimitedPrefix, ""
+		},
+		"no exclusion":         func(f *field) { f.Exclusion = nil },
+		"every change":         func(f *field) { f.Exclusion.NewValues = "" },
+		"the new values":       func(f *field) { f.Exclusion.NewValues = "value == 2" },
+		"an invalid exclusion": func(f *field) { f.Exclusion.NewValues = "value ==" },
+		"another invalid one":  func(f *field) { f.Exclusion.NewValues = "1" },
+	} {
+		m := base()
+		change(&m.Spec.Fields[0])
+		check(name, m)
 	}
 }
 

@@ -6,17 +6,20 @@ SPDX-License-Identifier: Apache-2.0
 package mapping_test
 
 import (
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/pkg/granular/changes"
 	"github.com/proviso-authz/proviso/pkg/granular/mapping"
+	"github.com/proviso-authz/proviso/test/testutil/rows"
 	"github.com/proviso-authz/proviso/test/testutil/things"
 )
 
@@ -43,67 +46,30 @@ func ownRules(t *mapping.Table) (rules []*mapping.Rule) {
 func TestPatternsMatch(t *testing.T) {
 	t.Parallel()
 	const covered, within, apart = "covered", "within", "apart"
-	for _, tc := range []struct {
-		name, pattern string
-		path          fieldpath.Path
-		want          string
-	}{
-		{name: "the field", pattern: "spec.a", path: fields("spec", "a"), want: covered},
-		{name: "in the field", pattern: "spec.a", path: fields("spec", "a", "b", "c"), want: covered},
-		{name: "the field is in it", pattern: "spec.a", path: fields("spec"), want: within},
-		{name: "the object", pattern: "spec.a", path: nil, want: within},
-		{name: "another field", pattern: "spec.a", path: fields("spec", "b"), want: apart},
-		{name: "a field that begins like it", pattern: "spec.a", path: fields("spec", "ab"), want: apart},
-		{name: "in other letters", pattern: "spec.a", path: fields("spec", "A"), want: apart},
-		{name: "every key", pattern: "spec.m[*]", path: fields("spec", "m", "x"), want: covered},
-		{name: "every key, and not the map", pattern: "spec.m[*]", path: fields("spec", "m"), want: within},
-		{name: "every element of a set", pattern: "spec.m[*]", path: append(fields("spec", "m"), element("x")), want: covered},
-		{name: "every element with keys", pattern: "spec.m[*].f", path: append(fields("spec", "m"), keyed("name", "x"), name("f")), want: covered},
-		{name: "another field of every element", pattern: "spec.m[*].f", path: append(fields("spec", "m"), keyed("name", "x"), name("g")), want: apart},
-		{name: "an element", pattern: "spec.m[*].f", path: append(fields("spec", "m"), keyed("name", "x")), want: within},
-		{name: "one key", pattern: `spec.m["a.b/c"]`, path: fields("spec", "m", "a.b/c"), want: covered},
-		{name: "one key is not a path", pattern: `spec.m["a.b/c"]`, path: fields("spec", "m", "a", "b/c"), want: apart},
-		{name: "one element of a set", pattern: `spec.m["x"]`, path: append(fields("spec", "m"), element("x")), want: covered},
-		{name: "one number of a set", pattern: `spec.m["3"]`, path: append(fields("spec", "m"), element(int64(3))), want: covered},
-		{name: "one element with a key", pattern: `spec.m[type="Ready"]`, path: append(fields("spec", "m"), keyed("type", "Ready"), name("status")), want: covered},
-		{name: "another element with a key", pattern: `spec.m[type="Ready"]`, path: append(fields("spec", "m"), keyed("type", "Paused")), want: apart},
-		{name: "an element with two keys", pattern: `spec.m[protocol="TCP"]`, path: append(fields("spec", "m"), keyed("port", int64(80), "protocol", "TCP")), want: covered},
-		{name: "an element without the key", pattern: `spec.m[protocol="TCP"]`, path: append(fields("spec", "m"), keyed("port", int64(80))), want: apart},
-		{name: "a key with a number", pattern: `spec.m[port="80"]`, path: append(fields("spec", "m"), keyed("port", int64(80))), want: covered},
-		{name: "a key of a map that looks like it", pattern: `spec.m[type="Ready"]`, path: fields("spec", "m", "Ready"), want: apart},
-		{name: "the value under another key", pattern: `spec.m[type="Ready"]`, path: append(fields("spec", "m"), keyed("name", "Ready")), want: apart},
-		{name: "another element of a set", pattern: `spec.m["x"]`, path: append(fields("spec", "m"), element("y")), want: apart},
-		{name: "another number of a set", pattern: `spec.m["3"]`, path: append(fields("spec", "m"), element(int64(30))), want: apart},
-		{name: "an empty text is not null", pattern: `spec.m[""]`, path: append(fields("spec", "m"), element(nil)), want: apart},
-		{name: "an empty list key is not null", pattern: `spec.m[type=""]`, path: append(fields("spec", "m"), keyed("type", nil)), want: apart},
-		{name: "an empty list key", pattern: `spec.m[type=""]`, path: append(fields("spec", "m"), keyed("type", "")), want: covered},
-		{name: "a truth value in a set", pattern: `spec.m["true"]`, path: append(fields("spec", "m"), element(true)), want: covered},
-		{name: "one element by its place", pattern: `spec.m["0"]`, path: append(fields("spec", "m"), fieldpath.PathElement{Index: ptr.To(0)}), want: apart},
-		{name: "every element by its place", pattern: "spec.m[*]", path: append(fields("spec", "m"), fieldpath.PathElement{Index: ptr.To(0)}), want: covered},
-		{name: "an element with keys is no field", pattern: "spec.m.name", path: append(fields("spec", "m"), keyed("name", "x")), want: apart},
-		{name: "below an element of another key", pattern: `spec.m[type="Ready"].status`, path: append(fields("spec", "m"), keyed("type", "Paused")), want: apart},
-		{name: "a field that is above another one", pattern: "spec.a.b", path: fields("status", "a"), want: apart},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			rules := ownRules(mapping.NewTable(things.Mapping("m", things.Spec(things.Field(tc.pattern, "mine")))))
-			if len(rules) != 1 {
-				t.Fatalf("got %d rules", len(rules))
-			}
-			got := apart
-			switch r := rules[0]; {
-			case r.Matches(tc.path) && r.Includes(tc.path) && !r.IsWithin(tc.path):
-				got = covered
-			case !r.Matches(tc.path) && !r.Includes(tc.path) && r.IsWithin(tc.path):
-				got = within
-			case r.Matches(tc.path) || r.Includes(tc.path) || r.IsWithin(tc.path):
-				got = "both"
-			}
-			if got != tc.want {
-				t.Errorf("got %s, want %s", got, tc.want)
-			}
-		})
+	type row struct {
+		Pattern string
+		Path    []string
+		Want    string
 	}
+	rows.Run(t, "testdata/patterns.yaml", func(t *testing.T, tc row) {
+		path := parsedPath(t, tc.Path)
+		rules := ownRules(mapping.NewTable(things.Mapping("m", things.Spec(things.Field(tc.Pattern, "mine")))))
+		if len(rules) != 1 {
+			t.Fatalf("got %d rules", len(rules))
+		}
+		got := apart
+		switch r := rules[0]; {
+		case r.Matches(path) && r.Includes(path) && !r.IsWithin(path):
+			got = covered
+		case !r.Matches(path) && !r.Includes(path) && r.IsWithin(path):
+			got = within
+		case r.Matches(path) || r.Includes(path) || r.IsWithin(path):
+			got = "both"
+		}
+		if got != tc.Want {
+			t.Errorf("got %s, want %s", got, tc.Want)
+		}
+	})
 }
 
 // TestFieldAt names the one field that a rule is about, for messages and for the values of exclusions.
@@ -187,5 +153,94 @@ func TestExcludesAnything(t *testing.T) {
 		if got := mapping.NewTable(tc.mappings...).Excludes(tc.resource.WithVersion("v1")); got != tc.want {
 			t.Errorf("%s: got %v, want %v", tc.name, got, tc.want)
 		}
+	}
+}
+
+// sufficient returns the verbs each of which suffices to change a field, in the order in which they are checked. A rule that covers the
+// field and has no verb for it is in the list with its error.
+func sufficient(t *testing.T, rules *mapping.Rules, field fieldpath.Path) (verbs []string) {
+	t.Helper()
+	for rule := range rules.All() {
+		if !rule.Includes(field) {
+			continue
+		}
+		verb, err := rule.Verb(t.Context(), field, free)
+		if err != nil {
+			verb = "error: " + err.Error()
+		}
+		verbs = append(verbs, verb)
+	}
+	return verbs
+}
+
+// TestBuiltInPermissions has the table of docs/fine-grained.md, by changes of fields. A permission on a field includes all fields in it, and the
+// general permission comes first.
+func TestBuiltInPermissions(t *testing.T) {
+	t.Parallel()
+	type row struct {
+		Resource string // such as pods.v1.example.com; machines if it is not given
+		Field    []string
+		Want     []string
+	}
+	rows.Run(t, "testdata/builtin.yaml", func(t *testing.T, tc row) {
+		resource := things.Machines
+		if tc.Resource != "" {
+			parsed, _ := schema.ParseResourceArg(tc.Resource)
+			resource = *parsed
+		}
+		if diff := cmp.Diff(tc.Want, sufficient(t, mapping.NewTable().For(resource), parsedPath(t, tc.Field))); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+// parsedPath is a path of names of fields, and of elements of lists as managed fields have them, which begin with k:, v: or i:.
+func parsedPath(t *testing.T, elements []string) (path fieldpath.Path) {
+	t.Helper()
+	for _, text := range elements {
+		if kind, _, _ := strings.Cut(text, ":"); !slices.Contains([]string{"k", "v", "i"}, kind) {
+			text = "f:" + text
+		}
+		e, err := fieldpath.DeserializePathElement(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path = append(path, e)
+	}
+	return path
+}
+
+// TestBuiltInIsListedAndDocumented compares the list of permissions with the table of docs/fine-grained.md, in both directions.
+func TestBuiltInIsListedAndDocumented(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../../docs/fine-grained.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "## Built-in permissions")
+	section, _, _ = strings.Cut(section, "\n## ")
+	row := regexp.MustCompile("(?m)^\\| `([^`]+)`( of pods)? \\| `([^`]+)` \\|(?: `([a-z]+)\\(([^)]+)\\)`)?")
+	var documented []string
+	for _, cells := range row.FindAllStringSubmatch(section, -1) {
+		resource := strings.TrimPrefix(cells[2], " of ")
+		documented = append(documented, strings.Join([]string{resource, cells[1], "granular:" + cells[3]}, " "))
+		if cells[4] != "" {
+			documented = append(documented, strings.Join([]string{resource, cells[1] + "[*]", "granular:" + cells[4] + "(…)"}, " "))
+		}
+	}
+	var listed []string
+	for _, l := range mapping.ListBuiltIn() {
+		if l.Excluded {
+			t.Errorf("%s is excluded: without mappings, permission on the whole object must suffice", l.Field)
+		}
+		if hasParameter := strings.HasSuffix(l.Verb, "(…)"); hasParameter != (l.Parameter != "") || hasParameter != strings.HasSuffix(l.Field, "[*]") {
+			t.Errorf("%s: the verb %s does not fit the parameter %q", l.Field, l.Verb, l.Parameter)
+		}
+		listed = append(listed, strings.Join([]string{l.Resource.Resource, l.Field, l.Verb}, " "))
+	}
+	slices.Sort(documented)
+	slices.Sort(listed)
+	if diff := cmp.Diff(documented, listed); diff != "" {
+		t.Errorf("(-documented +listed):\n%s", diff)
 	}
 }

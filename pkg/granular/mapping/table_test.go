@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/pkg/granular/mapping"
+	"github.com/proviso-authz/proviso/test/testutil/rows"
 	"github.com/proviso-authz/proviso/test/testutil/things"
 )
 
@@ -253,54 +255,27 @@ func TestSchemasAndMappingsInOtherVersions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, tc := range []struct {
-		name     string
-		mappings []*policy.FieldPermissionMapping
-		version  string
-		field    fieldpath.Path
-		want     string // what is excluded
-	}{
-		{name: "in the version of the schema", version: "v1", field: fields("spec", "boom"), want: "granular:selfDestruction"},
-		{name: "another field in it", version: "v1", field: fields("spec", "image")},
-		{name: "in another version", version: "v2", field: fields("spec", "image"), want: "granular:selfDestruction"},
-		{
-			name: "a mapping excludes it in the other version, too", version: "v2", field: fields("spec", "image"),
-			mappings: []*policy.FieldPermissionMapping{things.Mapping("m", things.Spec(things.Excluded("spec.explode", "selfDestruction", "")), "v2")},
-		},
-		{
-			name: "that mapping, and its field", version: "v2", field: fields("spec", "explode"), want: "granular:selfDestruction",
-			mappings: []*policy.FieldPermissionMapping{things.Mapping("m", things.Spec(things.Excluded("spec.explode", "selfDestruction", "")), "v2")},
-		},
-		{
-			name: "a mapping has the permission, but does not exclude it", version: "v2", field: fields("spec", "image"), want: "granular:selfDestruction",
-			mappings: []*policy.FieldPermissionMapping{things.Mapping("m", things.Spec(things.Field("spec.explode", "selfDestruction")), "v2")},
-		},
-		{
-			name: "a mapping excludes another permission", version: "v2", field: fields("spec", "image"), want: "granular:selfDestruction",
-			mappings: []*policy.FieldPermissionMapping{things.Mapping("m", things.Spec(things.Excluded("spec.explode", "explosion", "")), "v2")},
-		},
-		{
-			name: "a mapping for all versions excludes it", version: "v2", field: fields("spec", "image"),
-			mappings: []*policy.FieldPermissionMapping{things.Mapping("m", things.Spec(things.Excluded("spec.explode", "selfDestruction", "")))},
-		},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			var got []string
-			for rule := range markers.NewTable(tc.mappings...).For(things.Machines.GroupResource().WithVersion(tc.version)).All() {
-				if rule.Excludes() && rule.Matches(tc.field) {
-					verb, err := rule.Verb(t.Context(), tc.field, free)
-					got = append(got, verb)
-					if err != nil {
-						t.Error(err)
-					}
+	type row struct {
+		Mappings []things.MappingRow
+		Version  string
+		Field    []string
+		Want     string // what is excluded
+	}
+	rows.Run(t, "testdata/otherversions.yaml", func(t *testing.T, tc row) {
+		var got []string
+		for rule := range markers.NewTable(things.Mappings(tc.Mappings)...).For(things.Machines.GroupResource().WithVersion(tc.Version)).All() {
+			if at := fields(tc.Field...); rule.Excludes() && rule.Matches(at) {
+				verb, err := rule.Verb(t.Context(), at, free)
+				got = append(got, verb)
+				if err != nil {
+					t.Error(err)
 				}
 			}
-			if diff := cmp.Diff(tc.want, strings.Join(got, " ")); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
-	}
+		}
+		if diff := cmp.Diff(tc.Want, strings.Join(got, " ")); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
 }
 
 // TestRulesOfNoTable are what the zero value of Rules has: no rule, in every version.
@@ -360,5 +335,93 @@ func TestIterationEnds(t *testing.T) {
 	}
 	if seen != 2 {
 		t.Errorf("got %d rules, want 2", seen)
+	}
+}
+
+// TestRulesInVersions: rules are made once for each version that a mapping names, and once for all others.
+func TestRulesInVersions(t *testing.T) {
+	t.Parallel()
+	tagged := policy.FieldPermission{Path: "spec.tags[*]", Permission: "tag", Parameter: &policy.FieldPermissionParameter{}, Exclusion: &policy.FieldExclusion{}}
+	table := mapping.NewTable(
+		things.Mapping("old", things.Spec(things.Excluded("spec.boom", "selfDestruction", "")), "v1", "v2"), things.Mapping("new", things.Spec(tagged), "v3"),
+	)
+	rules := table.For(things.Machines)
+	const (
+		boom      = "granular:selfDestruction"
+		notIn     = `FieldPermissionMapping "new" excludes a field, but has no path for it in `
+		notHere   = notIn + "this version"
+		everyBoom = boom + "; " + notHere
+	)
+	for _, tc := range []struct {
+		name           string
+		version, equal string // have the same rules
+		path           []any
+		want           string // what a change of the field needs
+	}{
+		{name: "of the request", version: "", equal: "", path: []any{"spec", "boom"}, want: notIn + "version v1; " + boom},
+		{name: "the same, by name", version: "example.com/v1", equal: "example.com/v1", path: []any{"spec", "boom"}, want: notIn + "version v1"},
+		{name: "another one", version: "example.com/v2", equal: "example.com/v2", path: []any{"spec", "boom"}, want: notIn + "version v2"},
+		{name: "a third one", version: "example.com/v3", equal: "example.com/v3", path: []any{"spec", "tags", "x"}, want: boom + "; granular:tag(x)"},
+		{name: "unknown", version: "example.com/v4", equal: "example.com/v5", path: []any{"spec", "a"}, want: everyBoom},
+		{name: "of another group", version: "other.com/v1", equal: "example.com/v4", path: []any{"spec", "a"}, want: everyBoom},
+		{name: "of the core group", version: "v1", equal: "other.com/v1", path: []any{"spec", "a"}, want: everyBoom},
+		{name: "of no name", version: "example.com/", equal: "/", path: []any{"spec", "a"}, want: everyBoom},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			var made [8]*mapping.Rules
+			var running sync.WaitGroup
+			for i := range made {
+				running.Go(func() { made[i] = rules.InVersion([]string{tc.version, tc.equal}[i%2]) })
+			}
+			running.Wait()
+			if slices.ContainsFunc(made[:], func(r *mapping.Rules) bool { return r != made[0] }) {
+				t.Error("the rules were made several times")
+			}
+			var needed []string
+			path := fieldpath.MakePathOrDie(tc.path...)
+			for r := range made[0].All() {
+				if !r.Excludes() || !r.Matches(path) {
+					continue
+				}
+				verb, err := r.Verb(t.Context(), path, nil)
+				if err != nil {
+					verb = err.Error()
+				}
+				needed = append(needed, verb)
+			}
+			if got := strings.Join(needed, "; "); !strings.HasPrefix(got, tc.want) {
+				t.Errorf("got  %s\nwant %s", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestVersionsOfTheCoreGroup has versions without a group, and versions of other groups that look like them.
+func TestVersionsOfTheCoreGroup(t *testing.T) {
+	t.Parallel()
+	m := things.Mapping("m", things.Spec(things.Excluded("spec.boom", "selfDestruction", "")), "v1")
+	m.Spec.Resources[0].APIGroup, m.Spec.Resources[0].Resource = "", "bombs"
+	rules := mapping.NewTable(m).For(schema.GroupVersionResource{Version: "v1", Resource: "bombs"})
+	for _, tc := range []struct {
+		version string
+		want    bool // another field may be changed without the permission
+	}{
+		{version: "v1", want: true},
+		{version: "", want: true},
+		{version: "v2"},
+		{version: "/v1", want: true},
+		{version: "v1/"},
+		{version: "example.com/v1"},
+		{version: "v1/v1"},
+		{version: "//v1"},
+	} {
+		free := true
+		for rule := range rules.InVersion(tc.version).All() {
+			free = free && (!rule.Excludes() || !rule.Matches(fields("spec", "color")))
+		}
+		if free != tc.want {
+			t.Errorf("%q: another field is free: %v, want %v", tc.version, free, tc.want)
+		}
 	}
 }

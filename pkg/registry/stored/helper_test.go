@@ -7,20 +7,17 @@ package stored_test
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/user"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
-	"k8s.io/apiserver/pkg/registry/rest"
 
 	"github.com/proviso-authz/proviso/apis/demo"
 	"github.com/proviso-authz/proviso/apis/demo/install"
@@ -164,27 +161,14 @@ func (f *fixture) mustCreate(t *testing.T, machines ...*demo.VirtualMachine) {
 	f.reset(nil)
 }
 
-// updater is a REST or a StatusREST.
-type updater interface {
-	Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc, updateValidation rest.ValidateObjectUpdateFunc, forceAllowCreate bool, options *metav1.UpdateOptions) (runtime.Object, bool, error)
-}
-
 // update changes a copy of the stored object.
-func (f *fixture) update(t *testing.T, by updater, name string, change func(*demo.VirtualMachine)) (*demo.VirtualMachine, error) {
+func (f *fixture) update(t *testing.T, by store.Updater, name string, change func(*demo.VirtualMachine)) (*demo.VirtualMachine, error) {
 	t.Helper()
-	got, _, err := by.Update(f.ctx(t), name, changing(change), nil, nil, false, &metav1.UpdateOptions{})
+	got, _, err := by.Update(f.ctx(t), name, store.Changing(change), nil, nil, false, &metav1.UpdateOptions{})
 	if err != nil {
 		return nil, err
 	}
 	return got.(*demo.VirtualMachine), nil
-}
-
-func changing(change func(*demo.VirtualMachine)) rest.UpdatedObjectInfo {
-	return rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
-		vm := old.DeepCopyObject().(*demo.VirtualMachine)
-		change(vm)
-		return vm, nil
-	})
 }
 
 func withImage(image string) func(*demo.VirtualMachine) {
@@ -208,13 +192,4 @@ func dump(t *testing.T) string {
 		lines = append(lines, string(kv.Key)+" "+string(kv.Value))
 	}
 	return strings.Join(slices.Sorted(slices.Values(lines)), "\n")
-}
-
-// messageOf returns the message that clients get with an error, empty if the error is no Status.
-func messageOf(err error) string {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		return ""
-	}
-	return status.Status().Message
 }

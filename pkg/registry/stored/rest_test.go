@@ -44,16 +44,16 @@ func (f *fixture) admissionOfUpdate(_ context.Context, _, _ runtime.Object) erro
 }
 
 // put sends a PUT or, with force, server-side apply.
-func put(by func(*fixture) updater, name string, info rest.UpdatedObjectInfo, force bool) func(context.Context, *fixture, []string) error {
+func put(by func(*fixture) store.Updater, name string, info rest.UpdatedObjectInfo, force bool) func(context.Context, *fixture, []string) error {
 	return func(ctx context.Context, f *fixture, dryRun []string) error {
 		_, _, err := by(f).Update(ctx, name, info, f.admission, f.admissionOfUpdate, force, &metav1.UpdateOptions{DryRun: dryRun})
 		return err
 	}
 }
 
-func objects(f *fixture) updater { return f.REST }
+func objects(f *fixture) store.Updater { return f.REST }
 
-func status(f *fixture) updater { return f.status }
+func status(f *fixture) store.Updater { return f.status }
 
 // deleting deletes "one". unread makes the deletion ignore that the object cannot be read.
 func deleting(unread *bool) func(context.Context, *fixture, []string) error {
@@ -88,9 +88,9 @@ func writes() []write {
 		{"create", create, created("new"), false},
 		{"put of a new object", put(objects, "two", two, false), created("new"), false},
 		{"apply of a new object", put(objects, "two", two, true), created("new"), false},
-		{"update", put(objects, "one", changing(withImage("new")), false), []string{"begin", "validate update", "check", "check change of old", "check", "warn", "may update old to new", "admission of the update", "end"}, false},
-		{"label", put(objects, "one", changing(labelled), false), []string{"begin", "validate update", "check", "may update old to old", "admission of the update", "end"}, false},
-		{"status", put(status, "one", changing(func(vm *demo.VirtualMachine) { vm.Status.Phase = "Running" }), true), []string{"validate status", "admission of the update"}, false},
+		{"update", put(objects, "one", store.Changing(withImage("new")), false), []string{"begin", "validate update", "check", "check change of old", "check", "warn", "may update old to new", "admission of the update", "end"}, false},
+		{"label", put(objects, "one", store.Changing(labelled), false), []string{"begin", "validate update", "check", "may update old to old", "admission of the update", "end"}, false},
+		{"status", put(status, "one", store.Changing(func(vm *demo.VirtualMachine) { vm.Status.Phase = "Running" }), true), []string{"validate status", "admission of the update"}, false},
 		{"delete", deleting(nil), []string{"may delete old", "admission"}, false},
 		{"delete that reads", deleting(ptr.To(false)), []string{"may delete old", "admission"}, false},
 		{"delete that ignores errors", deleting(ptr.To(true)), []string{"may delete unread one", "may delete old", "admission"}, false},
@@ -161,7 +161,7 @@ func TestEachCallCanRefuse(t *testing.T) {
 				if diff := cmp.Diff(want, f.made); diff != "" {
 					t.Errorf("%s fails: other calls (-want +got):\n%s", step, diff)
 				}
-				if !strings.Contains(messageOf(err), secret) {
+				if !strings.Contains(store.MessageOf(err), secret) {
 					t.Errorf("%s fails: got %v, want its error", step, err)
 				}
 				if step != "begin" && strings.Contains(fmt.Sprint(err), secret) {
@@ -229,9 +229,9 @@ func TestErrorsOfTheStore(t *testing.T) {
 		}, metav1.StatusReasonBadRequest, "BadRequest (400)"},
 		{"put of what does not exist", put(objects, "two", rest.DefaultUpdatedObjectInfo(machine("two", "new")), false), metav1.StatusReasonNotFound, "NotFound (404)"},
 		{"status of what does not exist", put(status, "two", rest.DefaultUpdatedObjectInfo(machine("two", "new")), true), metav1.StatusReasonNotFound, "NotFound (404)"},
-		{"update of an old version", put(objects, "one", changing(stale), false), metav1.StatusReasonConflict, "Conflict (409)"},
-		{"update with another name", put(objects, "one", changing(func(vm *demo.VirtualMachine) { vm.Name = "two" }), false), metav1.StatusReasonInvalid, "Invalid (422)"},
-		{"status of an old version", put(status, "one", changing(stale), false), metav1.StatusReasonConflict, "Conflict (409)"},
+		{"update of an old version", put(objects, "one", store.Changing(stale), false), metav1.StatusReasonConflict, "Conflict (409)"},
+		{"update with another name", put(objects, "one", store.Changing(func(vm *demo.VirtualMachine) { vm.Name = "two" }), false), metav1.StatusReasonInvalid, "Invalid (422)"},
+		{"status of an old version", put(status, "one", store.Changing(stale), false), metav1.StatusReasonConflict, "Conflict (409)"},
 		{"delete of what does not exist", func(ctx context.Context, f *fixture, _ []string) error {
 			_, _, err := f.Delete(ctx, "two", nil, &metav1.DeleteOptions{})
 			return err

@@ -23,6 +23,7 @@ import (
 
 	"github.com/proviso-authz/proviso/apis/demo"
 	"github.com/proviso-authz/proviso/apis/demo/v1alpha1"
+	"github.com/proviso-authz/proviso/test/testutil/store"
 )
 
 // numbers are the parts of an object that the server owns, and its image.
@@ -52,7 +53,7 @@ func TestGenerationAndStatus(t *testing.T) {
 	none := func(*demo.VirtualMachine) {}
 	for _, tc := range []struct {
 		name   string
-		by     updater
+		by     store.Updater
 		change func(*demo.VirtualMachine)
 		want   numbers
 	}{
@@ -156,11 +157,6 @@ func TestInvalidObjectsBeingDeleted(t *testing.T) {
 	}
 }
 
-// recorder records the warnings of a request.
-type recorder []string
-
-func (r *recorder) AddWarning(_, text string) { *r = append(*r, text) }
-
 // TestWarnings checks which warnings a write has: those of Warn first, and none about a specification that stays.
 func TestWarnings(t *testing.T) {
 	t.Parallel()
@@ -168,9 +164,9 @@ func TestWarnings(t *testing.T) {
 		_, err := f.Create(ctx, machine("two", "new"), nil, &metav1.CreateOptions{})
 		return err
 	}
-	update := func(by func(*fixture) updater, change func(*demo.VirtualMachine)) func(context.Context, *fixture) error {
+	update := func(by func(*fixture) store.Updater, change func(*demo.VirtualMachine)) func(context.Context, *fixture) error {
 		return func(ctx context.Context, f *fixture) error {
-			_, _, err := by(f).Update(ctx, "one", changing(change), nil, nil, false, &metav1.UpdateOptions{})
+			_, _, err := by(f).Update(ctx, "one", store.Changing(change), nil, nil, false, &metav1.UpdateOptions{})
 			return err
 		}
 	}
@@ -199,7 +195,7 @@ func TestWarnings(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t, tc.change)
 			f.mustCreate(t, machine("one", "old"))
-			var got recorder
+			var got store.Warnings
 			if err := tc.write(warning.WithWarningRecorder(f.ctx(t), &got), f); err != nil {
 				t.Fatal(err)
 			}
@@ -217,7 +213,7 @@ func TestCreateByUpdate(t *testing.T) {
 	for _, tc := range []struct {
 		name           string
 		createOnUpdate bool
-		by             func(*fixture) updater
+		by             func(*fixture) store.Updater
 		force          bool
 		want           bool
 	}{

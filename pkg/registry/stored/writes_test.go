@@ -20,6 +20,8 @@ import (
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/proviso-authz/proviso/pkg/registry/stored"
+	"github.com/proviso-authz/proviso/test/testutil/rows"
+	"github.com/proviso-authz/proviso/test/testutil/store"
 )
 
 // author returns the context of a request by USER/NAMESPACE. Either may be missing.
@@ -37,59 +39,44 @@ func author(ctx context.Context, text string) context.Context {
 // TestWritesAtOnce checks which writes begin while others have begun.
 func TestWritesAtOnce(t *testing.T) {
 	t.Parallel()
-	for _, tc := range []struct {
-		name       string
-		namespaced bool
-		begun      []string
-		next       string
-		want       bool
-	}{
-		{"the third of a user", false, []string{"a", "a"}, "a", false},
-		{"the third, by another user", false, []string{"a", "a"}, "b", true},
-		{"the eighth", false, []string{"a", "a", "b", "b", "c", "c", "d"}, "e", true},
-		{"namespaces of a kind without", false, []string{"a/n", "a/m"}, "a/o", false},
-		{"the ninth", false, []string{"a", "a", "b", "b", "c", "c", "d", "d"}, "e", false},
-		{"no user", false, []string{"", ""}, "", false},
-		{"namespaced: the third in a namespace, by another user", true, []string{"a/n", "b/n"}, "c/n", false},
-		{"namespaced: the third of a user, in another namespace", true, []string{"a/n", "a/n"}, "a/m", true},
-		{"namespaced: the fifth of a user", true, []string{"a/n", "a/n", "a/m", "a/m"}, "a/o", false},
-		{"namespaced: the fifth, by another user", true, []string{"a/n", "a/n", "a/m", "a/m"}, "b/o", true},
-		{"namespaced: the ninth", true, []string{"a/1", "a/1", "b/2", "b/2", "c/3", "c/3", "d/4", "d/4"}, "e/5", false},
-	} {
-		t.Run(strings.ReplaceAll(tc.name, " ", "_"), func(t *testing.T) {
-			t.Parallel()
-			w := stored.NewWrites("things", tc.namespaced)
-			ended, cancel := context.WithCancel(t.Context())
-			cancel() // a write that cannot begin at once does not wait
-			var ends []func()
-			for _, text := range tc.begun {
-				end, err := w.Begin(author(t.Context(), text))
-				if err != nil {
-					t.Fatalf("%s: %v", text, err)
-				}
-				ends = append(ends, end)
-			}
-			end, err := w.Begin(author(ended, tc.next))
-			if got := err == nil; got != tc.want || got != (end != nil) {
-				t.Errorf("%s: got %v, want it to begin: %v", tc.next, err, tc.want)
-			}
-			if err != nil {
-				checkRefusal(t, err)
-				for _, end := range ends {
-					end()
-				}
-				if _, err := w.Begin(author(ended, tc.next)); err != nil {
-					t.Errorf("after the others have ended: %v", err)
-				}
-			}
-		})
+	type row struct {
+		Namespaced bool
+		Begun      []string
+		Next       string
+		Want       bool
 	}
+	rows.Run(t, "testdata/writes.yaml", func(t *testing.T, tc row) {
+		w := stored.NewWrites("things", tc.Namespaced)
+		ended, cancel := context.WithCancel(t.Context())
+		cancel() // a write that cannot begin at once does not wait
+		var ends []func()
+		for _, text := range tc.Begun {
+			end, err := w.Begin(author(t.Context(), text))
+			if err != nil {
+				t.Fatalf("%s: %v", text, err)
+			}
+			ends = append(ends, end)
+		}
+		end, err := w.Begin(author(ended, tc.Next))
+		if got := err == nil; got != tc.Want || got != (end != nil) {
+			t.Errorf("%s: got %v, want it to begin: %v", tc.Next, err, tc.Want)
+		}
+		if err != nil {
+			checkRefusal(t, err)
+			for _, end := range ends {
+				end()
+			}
+			if _, err := w.Begin(author(ended, tc.Next)); err != nil {
+				t.Errorf("after the others have ended: %v", err)
+			}
+		}
+	})
 }
 
 func checkRefusal(t *testing.T, err error) {
 	t.Helper()
 	after, ok := apierrors.SuggestsClientDelay(err)
-	if !apierrors.IsTooManyRequests(err) || !ok || after != 1 || messageOf(err) != "too many things are being written: try again later" {
+	if !apierrors.IsTooManyRequests(err) || !ok || after != 1 || store.MessageOf(err) != "too many things are being written: try again later" {
 		t.Errorf("got %v, after %d, want 429 with a delay of a second", err, after)
 	}
 }

@@ -48,3 +48,37 @@ func Parameterized(path, permission string, p policy.FieldPermissionParameter) p
 func Excluded(path, permission, newValues string) policy.FieldPermission {
 	return policy.FieldPermission{Path: path, Permission: permission, Exclusion: &policy.FieldExclusion{NewValues: newValues}}
 }
+
+// MappingRow is a mapping in a table in YAML.
+type MappingRow struct {
+	Name     string // m if it is not given
+	Resource string // such as deployments.apps; machines.example.com if it is not given
+	Nowhere  bool   // without resources
+	Versions []string
+	Fields   []policy.FieldPermission
+}
+
+// Mapping returns the mapping.
+func (r MappingRow) Mapping() *policy.FieldPermissionMapping {
+	name := r.Name
+	if name == "" {
+		name = "m"
+	}
+	m := Mapping(name, Spec(r.Fields...), r.Versions...)
+	if r.Resource != "" {
+		resource := schema.ParseGroupResource(r.Resource)
+		m.Spec.Resources[0].APIGroup, m.Spec.Resources[0].Resource = resource.Group, resource.Resource
+	}
+	if r.Nowhere {
+		m.Spec.Resources = nil
+	}
+	return m
+}
+
+// Mappings returns the mappings of rows.
+func Mappings(rows []MappingRow) (mappings []*policy.FieldPermissionMapping) {
+	for _, row := range rows {
+		mappings = append(mappings, row.Mapping())
+	}
+	return mappings
+}

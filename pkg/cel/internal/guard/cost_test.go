@@ -12,7 +12,13 @@ import (
 	"strings"
 	"testing"
 
+	celgo "github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"k8s.io/apiserver/pkg/cel/library"
+
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
+	"github.com/proviso-authz/proviso/test/testutil/rows"
 )
 
 // pairs returns n maps of two parts each.
@@ -46,48 +52,23 @@ func lists(n, length int) []any {
 // Kubernetes count some of them at 5 units.
 func TestCostOfWork(t *testing.T) {
 	t.Parallel()
-	compiler := newCompiler(t)
+	compiler := compilers.Conditions(t)
 	object := map[string]any{
 		"dense": map[string]any{"x": pairs(16_000)}, "long": strings.Repeat("a", 1_000_000), "text": strings.Repeat("a", 64_000), "short": strings.Repeat("a", 4_000),
 		"texts": texts(1_000, 1_000), "numbers": numbers(20_000), "lists": lists(100, 480), "one": []any{numbers(90_000)},
 	}
 	values := cel.Values{cel.Object: object, cel.OldObject: object}
-	for _, tc := range []struct {
-		name, expression string
-		want             uint64 // at least
-	}{
-		{name: "dense objects that are compared", expression: `object.dense == oldObject.dense`, want: 60_000},
-		{name: "dense objects that are told apart", expression: `object.dense != oldObject.dense`, want: 60_000},
-		{name: "a dense object that is looked for", expression: `object.dense in [oldObject.dense]`, want: 60_000},
-		{name: "a dense object that is printed", expression: `"%s".format([object.dense]) == "x"`, want: 30_000},
-		{name: "sort of texts", expression: `object.texts.sort().size() == 1`, want: 20_000},
-		{name: "sort of numbers", expression: `object.numbers.sort().size() == 1`, want: 50_000},
-		{name: "sortBy of numbers beside its macro", expression: `object.numbers.sortBy(x, x).size() == 1`, want: 290_000},
-		{name: "sortBy of texts", expression: `object.texts.sortBy(x, x).size() == 1`, want: 40_000},
-		{name: "sets of lists", expression: `sets.equivalent(object.lists, oldObject.lists)`, want: 1_000_000},
-		{name: "sets of lists that are contained", expression: `sets.contains(object.lists, oldObject.lists)`, want: 1_000_000},
-		{name: "distinct lists", expression: `object.lists.distinct().size() == 1`, want: 500_000},
-		{name: "lists that are flattened", expression: `object.one.flatten().size() == 1`, want: 20_000},
-		{name: "a repetition of a pattern", expression: `object.short.matches("(a?){900}(a?){100}b")`, want: 50_000},
-		{name: "a repetition of a pattern that is found", expression: `object.short.find("(a?){1000}b") == "x"`, want: 50_000},
-		{name: "a character of a long text", expression: `object.text.charAt(3) == "x"`, want: 250},
-		{name: "the size of a long text", expression: `object.long.size() == 3`, want: 3_900},
-		{name: "the bytes of a long text", expression: `bytes(object.long).size() == 3`, want: 3_900},
-		{name: "long texts that are put together", expression: `object.long + object.long == "x"`, want: 7_800},
-		{name: "long texts that are ordered", expression: `object.long < oldObject.long`, want: 3_900},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			program, err := compiler.Compile(tc.expression)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, cost, err := program.Eval(t.Context(), values)
-			if cost < tc.want || err != nil && !errors.Is(err, cel.ErrCost) {
-				t.Errorf("got cost %d, %v, want at least %d", cost, err, tc.want)
-			}
-		})
+	type row struct {
+		Expression string
+		Want       uint64 // at least
 	}
+	rows.Run(t, "testdata/work.yaml", func(t *testing.T, tc row) {
+		program := compilers.Compiled(t, compiler, tc.Expression)
+		_, cost, err := program.Eval(t.Context(), values)
+		if cost < tc.Want || err != nil && !errors.Is(err, cel.ErrCost) {
+			t.Errorf("got cost %d, %v, want at least %d", cost, err, tc.Want)
+		}
+	})
 }
 
 // TestCostGrowsWithWork evaluates expressions over a text or list of n and of up to 8n parts. What
@@ -95,7 +76,7 @@ func TestCostOfWork(t *testing.T) {
 // if the pattern is wrong.
 func TestCostGrowsWithWork(t *testing.T) {
 	t.Parallel()
-	compiler := newCompiler(t)
+	compiler := compilers.Conditions(t)
 	const n = 20
 	for _, tc := range []struct {
 		name, expression, part string
@@ -115,10 +96,7 @@ func TestCostGrowsWithWork(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			program, err := compiler.Compile(tc.expression)
-			if err != nil {
-				t.Fatal(err)
-			}
+			program := compilers.Compiled(t, compiler, tc.expression)
 			var costs []uint64
 			for _, n := range []int{n, 8 * n} {
 				part := tc.part
@@ -139,17 +117,14 @@ func TestCostGrowsWithWork(t *testing.T) {
 // long, and at run time if it is long and not a constant.
 func TestPatternsThatTakeLongToParse(t *testing.T) {
 	t.Parallel()
-	compiler := newCompiler(t)
+	compiler := compilers.Conditions(t)
 	for _, pattern := range []string{
 		strings.Repeat(`(?i:\\pL)`, 280), `(?i)[A-\\x{1e942}]`, `(?i)[B-\U0001e942]`, `(?sU-i)[B-\U0001e942]`, strings.Repeat(`[\\PL]`, 200),
 	} {
 		if _, err := compiler.Compile(`"".matches("` + pattern + `")`); !errors.Is(err, cel.ErrCompile) {
 			t.Errorf("%.40s: got %v, want ErrCompile", pattern, err)
 		}
-		program, err := compiler.Compile(`"".matches("` + pattern + `" + object)`)
-		if err != nil {
-			t.Fatal(err)
-		}
+		program := compilers.Compiled(t, compiler, `"".matches("`+pattern+`" + object)`)
 		if _, cost, err := program.Eval(t.Context(), cel.Values{cel.Object: ""}); !errors.Is(err, cel.ErrEvaluation) || cost > 2_000 {
 			t.Errorf("%.40s in parts: got cost %d, %v, want a refusal", pattern, cost, err)
 		}
@@ -159,10 +134,7 @@ func TestPatternsThatTakeLongToParse(t *testing.T) {
 			t.Errorf("%.40s: got %v, want none", pattern, err)
 		}
 	}
-	program, err := compiler.Compile(`"".matches(object)`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := compilers.Compiled(t, compiler, `"".matches(object)`)
 	for _, tc := range []struct {
 		length int
 		failed bool
@@ -178,7 +150,7 @@ func TestPatternsThatTakeLongToParse(t *testing.T) {
 // end it after a few of its steps, whatever || does with errors.
 func TestWorkEndsMacros(t *testing.T) {
 	t.Parallel()
-	compiler := newCompiler(t)
+	compiler := compilers.Conditions(t)
 	object := map[string]any{
 		"dense": map[string]any{"x": pairs(16_000)}, "long": strings.Repeat("a", 1_000_000), "short": strings.Repeat("a", 4_000), "numbers": numbers(20_000), "texts": texts(1_000, 1_000),
 	}
@@ -194,10 +166,7 @@ func TestWorkEndsMacros(t *testing.T) {
 	} {
 		t.Run(expression, func(t *testing.T) {
 			t.Parallel()
-			program, err := compiler.Compile(expression)
-			if err != nil {
-				t.Fatal(err)
-			}
+			program := compilers.Compiled(t, compiler, expression)
 			if got, cost, err := program.Eval(t.Context(), cel.Values{cel.Object: object, cel.OldObject: object}); got || !errors.Is(err, cel.ErrCost) {
 				t.Errorf("got %v, %v at cost %d, want ErrCost", got, err, cost)
 			}
@@ -208,10 +177,7 @@ func TestWorkEndsMacros(t *testing.T) {
 // TestEvaluationNeedsAContext evaluates after the end of a request, also what has no macros.
 func TestEvaluationNeedsAContext(t *testing.T) {
 	t.Parallel()
-	program, err := newCompiler(t).Compile(`object == oldObject`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := compilers.Compiled(t, compilers.Conditions(t), `object == oldObject`)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if got, cost, err := program.Eval(ctx, cel.Values{cel.Object: int64(1), cel.OldObject: int64(1)}); got || cost != 0 || !errors.Is(err, context.Canceled) {
@@ -237,7 +203,7 @@ func (c cancelling) Whole() cel.Value { return cel.Text("") }
 // function must not be called, and no || absorbs the end.
 func TestEvaluationEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	compiler := newCompiler(t)
+	compiler := compilers.Conditions(t)
 	for _, expression := range []string{
 		`object.a.matches("b") || object.b.matches("b") || true`,
 		`object.a.find("b") == "x" || object.b.lowerAscii() == "b" || true`,
@@ -246,10 +212,7 @@ func TestEvaluationEndsWithItsContext(t *testing.T) {
 	} {
 		t.Run(expression, func(t *testing.T) {
 			t.Parallel()
-			program, err := compiler.Compile(expression)
-			if err != nil {
-				t.Fatal(err)
-			}
+			program := compilers.Compiled(t, compiler, expression)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			var read []string
@@ -259,5 +222,105 @@ func TestEvaluationEndsWithItsContext(t *testing.T) {
 				t.Errorf("got %v, %v, having read %v, want context.Canceled after a", got, err, read)
 			}
 		})
+	}
+}
+
+// TestCostIsThatOfKubernetes asks that what bounds expressions here does not make them
+// cost more than where Kubernetes evaluates them, as long as values are small.
+func TestCostIsThatOfKubernetes(t *testing.T) {
+	t.Parallel()
+	environment, err := cel.NewConditionEnvironment()
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler, env := cel.NewCompilerFor(environment), environment.Engine().Env
+	object := map[string]any{"a": map[string]any{"b": map[string]any{"c": "x"}}, "list": []any{"x", "y"}, "n": int64(1), "key": "a"}
+	for _, expression := range []string{
+		`object.n == 1`,
+		`object.a.b.c == "x"`,
+		`object["a"].b["c"].startsWith("x")`,
+		`object[object.key].b.c == "x"`,
+		`object.list.all(e, e.size() == 1 && object.a.b.c == "x")`,
+		`object.list[0] == "x" && object.list.exists(e, e == object.a.b.c)`,
+		`object.list.all(e, !object.a[?e].hasValue() && !object.a[?"z" + e].hasValue() && !object.a[?dyn(e)].hasValue())`,
+		`object.list.all(e, object.a[e == "x" ? "b" : "b"].c == "x" && object[e == "x" ? object.key : object["key"]].b.c == "x")`,
+		`object[object.?b.orValue("key")] == "a" && object[object.list.first().value() + "" == "x" ? "key" : "b"] == "a"`,
+		`object[object.?key.optMap(k, k).value()].b.c == "x" && {object.?key.optMap(k, k).value(): 1}.size() == 1`,
+		`object.list.all(e, object[?e].hasValue() || object[?dyn(object)[object.key].b.c].orValue(1) == 1)`,
+		`object.list.all(e, {e: 1}[e] == 1 && {(e == "x" ? object : object).key: e}.size() == 1 && {(e == "x" ? e : "y"): e}.size() == 1)`,
+		`{dyn(object.key): object.n, dyn(object)["key"]: object.n, object.list[0]: object.n}.size() == 2 && {"b" + object.key: 1}.size() == 1`,
+		`{?object.key: object.?n, object.a.b.c: object.n}.size() == 2`,
+		`object[has(object.n) ? "a" : "b"].b.c == "x" && {true: 1}[has(object.n)] == 1 && {has(object.n): 1}.size() == 1`,
+		`!object.?a[?object.key].hasValue() && [object[optional.of("key").value()]][object.n - 1] == "a"`,
+		`(object.n == 1 ? object.a.b : object.a).c == "x"`,
+		`object.?a.?b.?c.orValue("y") == "x"`,
+		`[object.a.b.c, dyn("y")].size() == 2 && {"k": object.n}.k == 1`,
+	} {
+		t.Run(expression, func(t *testing.T) {
+			t.Parallel()
+			program := compilers.Compiled(t, compiler, expression)
+			checked, issues := env.Compile(expression)
+			if issues.Err() != nil {
+				t.Fatal(issues.Err())
+			}
+			plain, err := env.Program(checked, celgo.CostTracking(&library.CostEstimator{}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			value, details, err := plain.Eval(map[string]any{"object": object})
+			if err != nil || value != types.True {
+				t.Fatalf("got %v, %v", value, err)
+			}
+			got, cost, err := program.Eval(t.Context(), cel.Values{cel.Object: object})
+			if want := *details.ActualCost(); !got || err != nil || cost != want {
+				t.Errorf("got %t, %v at cost %d, want true at cost %d", got, err, cost, want)
+			}
+		})
+	}
+}
+
+// TestLongKeysAreCharged looks up long texts, which a map hashes, and makes maps with them. Every text must be paid for,
+// also if the lookup or the map fails.
+func TestLongKeysAreCharged(t *testing.T) {
+	t.Parallel()
+	compiler := compilers.Conditions(t)
+	const size, bytesPerUnit = 1 << 20, 300
+	type row struct {
+		Expression string
+		Texts      uint64
+	}
+	rows.Run(t, "testdata/keys.yaml", func(t *testing.T, tc row) {
+		program := compilers.Compiled(t, compiler, tc.Expression)
+		var costs []uint64
+		for _, size := range []int{8, size} {
+			text := strings.Repeat("a", size)
+			object := map[string]any{"text": text, "texts": []any{text}, "long": map[string]any{text: text}, "map": map[string]any{"a": int64(1)}, "n": int64(1), "name": "a"}
+			_, cost, err := program.Eval(t.Context(), cel.Values{cel.Object: object})
+			if cost == 0 {
+				t.Errorf("got %v at no cost", err)
+			}
+			costs = append(costs, cost)
+		}
+		if got, want := costs[1]-costs[0], tc.Texts*size/bytesPerUnit; got < want {
+			t.Errorf("a long text costs %d units more than a short one, want at least %d", got, want)
+		}
+	})
+}
+
+// TestLongKeysInMacros looks a long text up in nested macros. The cost limit must end the evaluation soon.
+func TestLongKeysInMacros(t *testing.T) {
+	t.Parallel()
+	compiler := compilers.Conditions(t)
+	text := strings.Repeat("a", 1<<20)
+	for _, step := range []string{`!object.map[?object.text].hasValue()`, `{object.text: 1}.size() == 1`} {
+		expression := step
+		for i := range 5 {
+			expression = fmt.Sprintf("[0,1,2,3,4,5,6,7,8,9].all(x%d, %s)", i, expression)
+		}
+		program := compilers.Compiled(t, compiler, expression)
+		_, cost, err := program.Eval(t.Context(), cel.Values{cel.Object: map[string]any{"text": text, "map": map[string]any{}}})
+		if !errors.Is(err, cel.ErrCost) {
+			t.Errorf("%s: got %v at cost %d, want ErrCost", step, err, cost)
+		}
 	}
 }

@@ -10,26 +10,21 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
-	"github.com/proviso-authz/proviso/pkg/cel"
-)
+	"github.com/google/cel-go/common/types"
 
-func newCompiler(tb testing.TB) *cel.Compiler {
-	tb.Helper()
-	c, err := cel.NewCompiler()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return c
-}
+	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/test/testutil/compilers"
+)
 
 // TestCompilationIsBounded compiles what would keep a processor busy, or fill the memory,
 // for minutes. A regression shows as a test that does not end.
 func TestCompilationIsBounded(t *testing.T) {
 	t.Parallel()
 	const typeWork, typeParts = "takes more than 262144 copies of type variables", "may have more than 256 parts"
-	compiler := newCompiler(t)
+	compiler := compilers.Conditions(t)
 	for _, tc := range []struct {
 		name, expression, want string
 	}{
@@ -97,7 +92,7 @@ func unified(depth int) string {
 // TestEvaluationIsBounded evaluates what the cost limit does not see.
 func TestEvaluationIsBounded(t *testing.T) {
 	t.Parallel()
-	compiler := newCompiler(t)
+	compiler := compilers.Conditions(t)
 	for _, tc := range []struct {
 		name, expression string
 		object           any
@@ -128,10 +123,7 @@ func TestEvaluationIsBounded(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			program, err := compiler.Compile(tc.expression)
-			if err != nil {
-				t.Fatal(err)
-			}
+			program := compilers.Compiled(t, compiler, tc.expression)
 			if got, _, err := program.Eval(t.Context(), cel.Values{cel.Object: tc.object, cel.OldObject: tc.object}); got || (!errors.Is(err, cel.ErrEvaluation) && !errors.Is(err, cel.ErrCost)) {
 				t.Errorf("got %v, %v, want ErrEvaluation or ErrCost", got, err)
 			}
@@ -158,7 +150,7 @@ func numbers(n int) []any {
 // TestGuardsLetOrdinaryExpressionsPass makes sure that the bounds are not in the way.
 func TestGuardsLetOrdinaryExpressionsPass(t *testing.T) {
 	t.Parallel()
-	compiler := newCompiler(t)
+	compiler := compilers.Conditions(t)
 	for _, expression := range []string{
 		`object.?a.optMap(v, v.b).optMap(w, w == "x").orValue(false) == false`,
 		`"registry.example.com/team/image:1.2".matches("^registry[.]example[.]com/[a-z0-9-]{1,63}/[^:]+:[0-9.]+$")`,
@@ -184,7 +176,7 @@ func TestGuardsLetOrdinaryExpressionsPass(t *testing.T) {
 // || does not look at them.
 func TestPanicsOfFunctionsAreErrors(t *testing.T) {
 	t.Parallel()
-	compiler := newCompiler(t)
+	compiler := compilers.Conditions(t)
 	for _, tc := range []struct{ name, failing string }{
 		{name: "a pattern for what is no string", failing: `object.matches("a")`},
 		{name: "a pattern of the object for what is no string", failing: `object.matches(operation)`},
@@ -197,10 +189,7 @@ func TestPanicsOfFunctionsAreErrors(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			for text, want := range map[string]error{tc.failing: cel.ErrEvaluation, "(" + tc.failing + ") || object.size() == 0": nil} {
-				program, err := compiler.Compile(text)
-				if err != nil {
-					t.Fatal(err)
-				}
+				program := compilers.Compiled(t, compiler, text)
 				got, _, err := program.Eval(t.Context(), cel.Values{cel.Object: map[string]any{}, cel.Operation: "("})
 				if !errors.Is(err, want) || got != (want == nil) {
 					t.Errorf("%s: got %v, %v, want %v, %v", text, got, err, want == nil, want)
@@ -209,12 +198,32 @@ func TestPanicsOfFunctionsAreErrors(t *testing.T) {
 		})
 	}
 	for _, text := range []string{`!(dyn(semver("1.2.3")) in ["a", "b"])`, `!(dyn(semver("1.2.3")) in {"a": 1})`, `!(dyn(semver("1.2.3")) in {object: 1})`} {
-		program, err := compiler.Compile(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		program := compilers.Compiled(t, compiler, text)
 		if got, _, err := program.Eval(t.Context(), cel.Values{cel.Object: "x"}); !got || err != nil {
 			t.Errorf("what cannot be hashed is in nothing that is: %s: got %v, %v, want true", text, got, err)
 		}
+	}
+}
+
+// TestSharedErrorsDoNotRace evaluates at once what ends in errors that cel-go shares. It
+// takes the race detector to fail; that they are labelled is checked anyway.
+func TestSharedErrorsDoNotRace(t *testing.T) {
+	t.Parallel()
+	if e, ok := types.NoSuchOverloadErr().(*types.Err); !ok || e.NodeID() == 0 {
+		t.Error("the error of overloads has no label")
+	}
+	compiler := compilers.Conditions(t)
+	for _, text := range []string{`object.a / object.b == 1`, `timestamp(object.c) == timestamp(0)`} {
+		program := compilers.Compiled(t, compiler, text)
+		var group sync.WaitGroup
+		for range 8 {
+			group.Go(func() {
+				values := cel.Values{cel.Object: map[string]any{"a": "x", "b": nil, "c": int64(1 << 62)}}
+				if _, _, err := program.Eval(t.Context(), values); err == nil {
+					t.Errorf("%s: got no error", text)
+				}
+			})
+		}
+		group.Wait()
 	}
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/ext"
 	"github.com/google/cel-go/interpreter"
+
+	"github.com/proviso-authz/proviso/test/testutil/rows"
 )
 
 // plainEnv has a dynamic variable x, macros of two variables and optionals.
@@ -42,38 +44,19 @@ func parsed(t *testing.T, env *celgo.Env, text string) ast.Expr {
 func TestOperandsAreCounted(t *testing.T) {
 	t.Parallel()
 	env := plainEnv(t)
-	for _, tc := range []struct {
-		name, expression string
-		want             map[int]int // how many instructions have so many operands
-	}{
-		{name: "no literal", expression: `x`, want: map[int]int{}},
-		{name: "a list", expression: `[1, x, 3]`, want: map[int]int{3: 1}},
-		{name: "a map, whose keys and values count", expression: `{1: x, 2: x}`, want: map[int]int{4: 1}},
-		{name: "lists in a list", expression: `[[1, x], [x]]`, want: map[int]int{2: 2, 1: 1}},
-		{name: "an empty list", expression: `[]`, want: map[int]int{0: 1}},
-		{name: "two constants", expression: `true && false`, want: map[int]int{2: 1}},
-		{name: "a constant and a variable", expression: `true && x`, want: map[int]int{1: 1}},
-		{name: "two variables", expression: `x || x`, want: map[int]int{0: 1}},
-		{name: "a long chain, of which all is one", expression: `true && x && true && true && x`, want: map[int]int{3: 1}},
-		{name: "&& in ||, which is one chain", expression: `true || (true && x) || true`, want: map[int]int{3: 1}},
-		{name: "chains that a function keeps apart", expression: `(true && true) == (true || true || true)`, want: map[int]int{2: 1, 3: 1}},
-		{name: "a chain in a list in a chain", expression: `true && [true && true] == [x]`, want: map[int]int{1: 3, 2: 1}},
-		{name: "the step of a macro, which is a round", expression: `x.all(e, e)`, want: map[int]int{}},
-		{name: "a chain in the step of a macro", expression: `x.all(e, true && true)`, want: map[int]int{2: 1}},
-		{name: "a chain in a function in a macro", expression: `x.all(e, (true && true) == e)`, want: map[int]int{2: 1}},
-		{name: "a list in a macro", expression: `x.filter(e, e in [1, 2, 3])`, want: map[int]int{0: 1, 1: 1, 3: 1}},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			got := map[int]int{}
-			for _, n := range operandsOf([]ast.Expr{parsed(t, env, tc.expression)}) {
-				got[n]++
-			}
-			if !maps.Equal(got, tc.want) {
-				t.Errorf("got %v, want %v", got, tc.want)
-			}
-		})
+	type row struct {
+		Expression string
+		Want       map[int]int // how many instructions have so many operands
 	}
+	rows.Run(t, "testdata/operands.yaml", func(t *testing.T, tc row) {
+		got := map[int]int{}
+		for _, n := range operandsOf([]ast.Expr{parsed(t, env, tc.Expression)}) {
+			got[n]++
+		}
+		if !maps.Equal(got, tc.Want) {
+			t.Errorf("got %v, want %v", got, tc.Want)
+		}
+	})
 }
 
 // TestSurcharges evaluates literals and chains at and over the number of operands that cost nothing.

@@ -21,6 +21,8 @@ import (
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/registry/policy/authorizationpolicy"
+	"github.com/proviso-authz/proviso/test/testutil/rows"
+	"github.com/proviso-authz/proviso/test/testutil/store"
 )
 
 const escalateCluster = "alice: escalate policy.proviso.dev/v1alpha1/clusterauthorizationpolicies  /one"
@@ -36,70 +38,63 @@ func numbered(prefix string, n int) []string {
 // TestGrant creates Allow policies as somebody who holds this and that.
 func TestGrant(t *testing.T) {
 	t.Parallel()
-	pods := policy.PolicyRule{Verbs: []string{"get", "create"}, APIGroups: []string{"", "x"}, Resources: []string{"pods", "pods/exec"}}
-	getPods := "alice: get /*/pods  /"
-	denied := answer{decision: authorizer.DecisionDeny, reason: "forbidden by law"}
-	failed := answer{decision: authorizer.DecisionAllow, err: errors.New("the secret is 42")}
+	type row struct {
+		Rules     []policy.PolicyRule
+		Answers   map[string]string
+		Otherwise string
+		Asked     []string
+		Want      string
+	}
+	known := map[string]answer{
+		"allowed": allow, "no opinion": noOpinion, "denied": {decision: authorizer.DecisionDeny, reason: "forbidden by law"},
+		"failed": {decision: authorizer.DecisionAllow, err: errors.New("the secret is 42")},
+	}
+	// grant creates a policy, and returns the checks for it.
+	grant := func(t *testing.T, tc row) []string {
+		t.Helper()
+		answers := map[string]answer{}
+		for check, name := range tc.Answers {
+			answers[check] = known[name]
+		}
+		f := newFixture(t, false)
+		f.chain.reset(answers, known[tc.Otherwise])
+		_, err := f.create(f.ctx(t), f.policy("one", policy.PolicyEffectAllow, func(_ *metav1.ObjectMeta, s *policy.AuthorizationPolicySpec) { s.Rules = tc.Rules }))
+		switch {
+		case tc.Want == "" && err != nil:
+			t.Errorf("got %v, want it to be created", err)
+		case tc.Want != "" && (!apierrors.IsForbidden(err) || !strings.Contains(store.MessageOf(err), tc.Want) || strings.Contains(store.MessageOf(err), "42")):
+			t.Errorf("got  %v\nwant 403 with %s", err, tc.Want)
+		}
+		return f.chain.asked
+	}
+	check := func(t *testing.T, tc row) {
+		t.Helper()
+		if diff := cmp.Diff(append([]string{escalateCluster}, tc.Asked...), grant(t, tc)); diff != "" {
+			t.Errorf("checks (-want +got):\n%s", diff)
+		}
+	}
+	rows.Run(t, "testdata/grants.yaml", check)
+	// As many checks as possible, and more.
+	few := policy.PolicyRule{Verbs: []string{"get", "create"}, APIGroups: []string{"", "x"}, Resources: []string{"pods", "pods/exec"}}
 	wide := policy.PolicyRule{Verbs: numbered("v", 32), APIGroups: []string{""}, Resources: numbered("r", 32)}
-	for _, tc := range []struct {
-		name      string
-		rules     []policy.PolicyRule
-		answers   map[string]answer
-		otherwise answer
-		want      string // "" if the policy is created
-		wantAsked []string
-	}{
-		{"who may escalate is asked nothing else", []policy.PolicyRule{pods}, map[string]answer{"escalate": allow}, noOpinion, "", []string{escalateCluster}},
-		{"who holds everything", []policy.PolicyRule{pods}, map[string]answer{"escalate": noOpinion}, allow, "", []string{escalateCluster,
-			getPods, "alice: get /*/pods exec /", "alice: get x/*/pods  /", "alice: get x/*/pods exec /",
-			"alice: create /*/pods  /", "alice: create /*/pods exec /", "alice: create x/*/pods  /", "alice: create x/*/pods exec /"}},
-		{"who lacks one of them", []policy.PolicyRule{pods}, map[string]answer{"escalate": noOpinion, "alice: get x/*/pods  /": noOpinion}, allow,
-			`clusterauthorizationpolicies.policy.proviso.dev "one" is forbidden: user "alice" (groups=["devs"]) is attempting to grant permissions not currently held: ` +
-				`{Verbs:["get"], APIGroups:["x"], Resources:["pods"]}; the author needs them unconditionally, or the verb escalate on clusterauthorizationpolicies.policy.proviso.dev`,
-			[]string{escalateCluster, getPods, "alice: get /*/pods exec /", "alice: get x/*/pods  /"}},
-		{"the second rule", []policy.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}}, {Verbs: []string{"list"}, APIGroups: []string{""}, Resources: []string{"nodes"}}},
-			map[string]answer{"get": allow}, noOpinion, `{Verbs:["list"], APIGroups:[""], Resources:["nodes"]}`, []string{escalateCluster, getPods, "alice: list /*/nodes  /"}},
-		{"wildcards are asked literally", []policy.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*", "*/scale"}}},
-			map[string]answer{"escalate": noOpinion}, allow, "", []string{escalateCluster, "alice: * */*/*  /", "alice: * */*/* scale /"}},
-		{"a wildcard that is not held", []policy.PolicyRule{{Verbs: []string{"*"}, APIGroups: []string{""}, Resources: []string{"*/scale"}}}, nil, noOpinion,
-			`{Verbs:["*"], APIGroups:[""], Resources:["*/scale"]}`, []string{escalateCluster, "alice: * /*/* scale /"}},
-		{"versions and names", []policy.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, APIVersions: []string{"v1", "v2"}, Resources: []string{"pods"}, ResourceNames: []string{"a", "b"}}},
-			map[string]answer{"alice: get /v2/pods  /b": noOpinion, "escalate": noOpinion}, allow, `{Verbs:["get"], APIGroups:[""], Resources:["pods"], APIVersions:["v2"], ResourceNames:["b"]}`,
-			[]string{escalateCluster, "alice: get /v1/pods  /a", "alice: get /v1/pods  /b", "alice: get /v2/pods  /a", "alice: get /v2/pods  /b"}},
-		{"paths", []policy.PolicyRule{{Verbs: []string{"get", "put"}, NonResourceURLs: []string{"/metrics", "/logs/*"}}},
-			map[string]answer{"get": allow}, noOpinion, `{Verbs:["put"], NonResourceURLs:["/metrics"]}`, []string{escalateCluster, "alice: get /metrics", "alice: get /logs/*", "alice: put /metrics"}},
-		{"a Deny of escalate is final", []policy.PolicyRule{pods}, map[string]answer{"escalate": denied}, allow, "is denied: forbidden by law", []string{escalateCluster}},
-		{"an error about escalate is final, whatever came with it", []policy.PolicyRule{pods}, map[string]answer{"escalate": failed}, allow, "is denied: the authorizers failed to answer", []string{escalateCluster}},
-		{"a Deny of what is granted", []policy.PolicyRule{pods}, map[string]answer{"get": denied}, noOpinion, "clusterauthorizationpolicies.policy.proviso.dev: forbidden by law", []string{escalateCluster, getPods}},
-		{"an error about what is granted", []policy.PolicyRule{pods}, map[string]answer{"get": failed}, noOpinion, "policy.proviso.dev: the authorizers failed to answer", []string{escalateCluster, getPods}},
-		{"as many checks as possible", []policy.PolicyRule{wide}, map[string]answer{"escalate": noOpinion}, allow, "", nil},
-		{"too many checks", []policy.PolicyRule{wide, pods}, map[string]answer{"escalate": noOpinion}, allow,
-			`is attempting to grant 1032 permissions, and at most 1024 can be checked; use fewer rules, or get the verb escalate on`, []string{escalateCluster}},
-		{"too many checks for names, versions and paths", []policy.PolicyRule{
-			{Verbs: numbered("v", 4), APIGroups: []string{""}, APIVersions: numbered("v", 4), Resources: numbered("r", 4), ResourceNames: numbered("n", 4)},
-			{Verbs: numbered("v", 64), NonResourceURLs: numbered("/", 64)}}, map[string]answer{"escalate": noOpinion}, allow, "grant 4352 permissions", []string{escalateCluster}},
-		{"too many checks for those who may escalate", []policy.PolicyRule{wide, pods}, map[string]answer{"escalate": allow}, noOpinion, "", []string{escalateCluster}},
+	names := policy.PolicyRule{Verbs: numbered("v", 4), APIGroups: []string{""}, APIVersions: numbered("v", 4), Resources: numbered("r", 4), ResourceNames: numbered("n", 4)}
+	paths := policy.PolicyRule{Verbs: numbered("v", 64), NonResourceURLs: numbered("/", 64)}
+	mayNot := map[string]string{"escalate": "no opinion"}
+	t.Run("as many checks as possible", func(t *testing.T) {
+		t.Parallel()
+		if asked := grant(t, row{Rules: []policy.PolicyRule{wide}, Answers: mayNot, Otherwise: "allowed"}); len(asked) != authorizationpolicy.MaxChecks+1 {
+			t.Errorf("asked %d checks, want %d", len(asked), authorizationpolicy.MaxChecks+1)
+		}
+	})
+	for name, tc := range map[string]row{
+		"too many checks": {Rules: []policy.PolicyRule{wide, few}, Answers: mayNot, Otherwise: "allowed",
+			Want: "is attempting to grant 1032 permissions, and at most 1024 can be checked; use fewer rules, or get the verb escalate on"},
+		"too many checks for names, versions and paths": {Rules: []policy.PolicyRule{names, paths}, Answers: mayNot, Otherwise: "allowed", Want: "grant 4352 permissions"},
+		"too many checks for those who may escalate":    {Rules: []policy.PolicyRule{wide, few}, Answers: map[string]string{"escalate": "allowed"}, Otherwise: "no opinion"},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := newFixture(t, false)
-			f.chain.reset(tc.answers, tc.otherwise)
-			_, err := f.create(f.ctx(t), f.policy("one", policy.PolicyEffectAllow, func(_ *metav1.ObjectMeta, s *policy.AuthorizationPolicySpec) { s.Rules = tc.rules }))
-			switch {
-			case tc.want == "" && err != nil:
-				t.Errorf("got %v, want it to be created", err)
-			case tc.want != "" && (!apierrors.IsForbidden(err) || !strings.Contains(messageOf(err), tc.want) || strings.Contains(messageOf(err), "42")):
-				t.Errorf("got  %v\nwant 403 with %s", err, tc.want)
-			}
-			if tc.wantAsked == nil {
-				if len(f.chain.asked) != authorizationpolicy.MaxChecks+1 {
-					t.Errorf("asked %d checks, want %d", len(f.chain.asked), authorizationpolicy.MaxChecks+1)
-				}
-				return
-			}
-			if diff := cmp.Diff(tc.wantAsked, f.chain.asked); diff != "" {
-				t.Errorf("checks (-want +got):\n%s", diff)
-			}
+			check(t, tc)
 		})
 	}
 }
@@ -111,7 +106,7 @@ func TestChecksOfANamespace(t *testing.T) {
 	f := newFixture(t, true)
 	f.chain.reset(nil, noOpinion)
 	_, err := f.create(f.ctx(t), f.policy("one", policy.PolicyEffectAllow, nil))
-	if !apierrors.IsForbidden(err) || !strings.Contains(messageOf(err), `{Verbs:["get"], APIGroups:[""], Resources:["pods"]} in namespace "n"; the author`) {
+	if !apierrors.IsForbidden(err) || !strings.Contains(store.MessageOf(err), `{Verbs:["get"], APIGroups:[""], Resources:["pods"]} in namespace "n"; the author`) {
 		t.Errorf("got %v, want a refusal that names the namespace", err)
 	}
 	want := []string{"alice: escalate policy.proviso.dev/v1alpha1/authorizationpolicies  n/one", "alice: get /*/pods  n/"}
@@ -197,7 +192,7 @@ func TestPoliciesChecksForOthers(t *testing.T) {
 					t.Errorf("%s: got %v", what, err)
 				}
 				const refusal = `user "alice" (groups=["devs"]) is attempting to write a condition that checks what service accounts`
-				message := messageOf(err)
+				message := store.MessageOf(err)
 				if !tc.want && (!apierrors.IsForbidden(err) || !strings.Contains(message, refusal) || !strings.Contains(message, "needs the verb create on subjectaccessreviews.authorization.k8s.io") || strings.Contains(message, "42")) {
 					t.Errorf("%s: got %v, want a refusal that says what is needed", what, err)
 				}
@@ -264,7 +259,7 @@ func TestNobodyWritesPolicies(t *testing.T) {
 	eachKind(t, func(t *testing.T, f *fixture) {
 		f.mustCreate(t, f.policy("one", policy.PolicyEffectAllow, nil))
 		ctx := f.anonymous(t)
-		if _, err := f.create(ctx, f.policy("two", policy.PolicyEffectAllow, nil)); !apierrors.IsForbidden(err) || !strings.Contains(messageOf(err), "the request has no user") {
+		if _, err := f.create(ctx, f.policy("two", policy.PolicyEffectAllow, nil)); !apierrors.IsForbidden(err) || !strings.Contains(store.MessageOf(err), "the request has no user") {
 			t.Errorf("create: got %v, want 403", err)
 		}
 		if _, err := f.update(ctx, "one", &metav1.UpdateOptions{}, false, changing(func(m *metav1.ObjectMeta, _ *policy.AuthorizationPolicySpec) { m.Labels = map[string]string{"a": "b"} })); !apierrors.IsForbidden(err) {
@@ -325,7 +320,7 @@ func TestAuthorsWhoAreRestrictedInPart(t *testing.T) {
 	if _, err := f.create(f.ctx(t), allowing("one", "get")); err != nil {
 		t.Errorf("a verb that is not restricted: %v", err)
 	}
-	if _, err := f.create(f.ctx(t), allowing("two", "*")); !apierrors.IsForbidden(err) || !strings.Contains(messageOf(err), `which ClusterAuthorizationPolicy "keep-out" restricts in part`) {
+	if _, err := f.create(f.ctx(t), allowing("two", "*")); !apierrors.IsForbidden(err) || !strings.Contains(store.MessageOf(err), `which ClusterAuthorizationPolicy "keep-out" restricts in part`) {
 		t.Errorf("every verb: got %v, want 403 that names the restriction", err)
 	}
 	f.chain.reset(nil, allow)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/test/testutil/store"
 )
 
 // held is a checker that does not return for conditions "hold" until it is opened.
@@ -75,16 +76,7 @@ func TestFloodOfWrites(t *testing.T) {
 				_, err := f.Policy.Create(ctx, obj, rest.ValidateAllObjectFunc, &metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 				return err
 			}
-			results := make(chan error, sent)
-			for i := range sent {
-				go func() { results <- create(flooding, fmt.Sprintf("p%d", i), "hold") }()
-			}
-			for range sent - fit {
-				err := <-results
-				if after, ok := apierrors.SuggestsClientDelay(err); !apierrors.IsTooManyRequests(err) || !ok || after < 1 {
-					t.Fatalf("got %v, want 429 with a delay", err)
-				}
-			}
+			results := store.Flood(t, sent, fit, func(i int) error { return create(flooding, fmt.Sprintf("p%d", i), "hold") })
 			if err := create(other, "one", "true"); err != nil {
 				t.Errorf("another author: %v", err)
 			}
@@ -121,10 +113,8 @@ func TestFloodOfWritesInManyNamespaces(t *testing.T) {
 		return err
 	}
 	const sent = 5 * 4
-	flooding, results := f.ctx(t), make(chan error, sent)
-	for i := range sent {
-		go func() { results <- create(flooding, fmt.Sprint("n", i%5), "hold") }()
-	}
+	flooding := f.ctx(t)
+	results := store.Flood(t, sent, sent, func(i int) error { return create(flooding, fmt.Sprint("n", i%5), "hold") })
 	for h.checking.Load() < 4 {
 		runtime.Gosched()
 	}

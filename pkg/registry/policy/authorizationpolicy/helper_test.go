@@ -7,14 +7,12 @@ package authorizationpolicy_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -249,13 +247,4 @@ func (f *fixture) dump(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return strings.Join(lines, "\n")
-}
-
-// messageOf returns the message that clients get with an error, empty if the error is no Status.
-func messageOf(err error) string {
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		return ""
-	}
-	return status.Status().Message
 }

@@ -8,14 +8,12 @@ package enforcementconfiguration_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
@@ -60,22 +58,6 @@ func configuration(name string) *policy.EnforcementConfiguration {
 	}}
 }
 
-type updater interface {
-	Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc, updateValidation rest.ValidateObjectUpdateFunc, force bool, options *metav1.UpdateOptions) (runtime.Object, bool, error)
-}
-
-func update(ctx context.Context, by updater, name string, change func(*policy.EnforcementConfiguration)) (*policy.EnforcementConfiguration, error) {
-	got, _, err := by.Update(ctx, name, rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
-		c := old.DeepCopyObject().(*policy.EnforcementConfiguration)
-		change(c)
-		return c, nil
-	}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
-	if err != nil {
-		return nil, err
-	}
-	return got.(*policy.EnforcementConfiguration), nil
-}
-
 // TestConfigurationsAuthors writes configurations as those who may not, in every way. A deletion needs no verb, because it only closes.
 func TestConfigurationsAuthors(t *testing.T) {
 	t.Parallel()
@@ -94,14 +76,14 @@ func TestConfigurationsAuthors(t *testing.T) {
 	}
 	for _, name := range []string{"bob", "err", ""} {
 		_, created := s.Configuration.Create(as(name), configuration("three"), nil, &metav1.CreateOptions{})
-		_, updated := update(as(name), s.Configuration, "one", func(c *policy.EnforcementConfiguration) { c.Spec.Service.Name = "other" })
+		_, updated := store.Update(as(name), s.Configuration, "one", func(c *policy.EnforcementConfiguration) { c.Spec.Service.Name = "other" })
 		for way, err := range map[string]error{"create": created, "update": updated} {
 			if !apierrors.IsForbidden(err) || strings.Contains(err.Error(), "42") {
 				t.Errorf("%s by %q: got %v, want 403", way, name, err)
 			}
 		}
 	}
-	if got, err := update(as("bob"), s.Configuration, "one", func(c *policy.EnforcementConfiguration) { c.Labels = map[string]string{"a": "b"} }); err != nil || got.Spec.Service.Name != "things" {
+	if got, err := store.Update(as("bob"), s.Configuration, "one", func(c *policy.EnforcementConfiguration) { c.Labels = map[string]string{"a": "b"} }); err != nil || got.Spec.Service.Name != "things" {
 		t.Errorf("a label by bob: %+v, %v", got, err)
 	}
 	if _, _, err := s.Configuration.Delete(as("bob"), "one", nil, &metav1.DeleteOptions{}); err != nil {
@@ -131,15 +113,15 @@ func TestWrites(t *testing.T) {
 	if _, err := s.Configuration.Create(ctx, bad, rest.ValidateAllObjectFunc, &metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
 		t.Errorf("got %v, want 422", err)
 	}
-	if _, err := update(ctx, s.Configuration, "one", func(c *policy.EnforcementConfiguration) { c.Spec.Resources = []string{"*"} }); !apierrors.IsInvalid(err) {
+	if _, err := store.Update(ctx, s.Configuration, "one", func(c *policy.EnforcementConfiguration) { c.Spec.Resources = []string{"*"} }); !apierrors.IsInvalid(err) {
 		t.Errorf("got %v, want 422", err)
 	}
-	if c, err := update(ctx, s.Status, "one", func(c *policy.EnforcementConfiguration) {
+	if c, err := store.Update(ctx, s.Status, "one", func(c *policy.EnforcementConfiguration) {
 		c.Status.ObservedGeneration, c.Spec.APIGroup = 1, "other.example.com"
 	}); err != nil || c.Status.ObservedGeneration != 1 || c.Spec.APIGroup != "things.example.com" || c.Generation != 1 {
 		t.Errorf("status: got %+v, %v", c, err)
 	}
-	if _, err := update(ctx, s.Status, "one", func(c *policy.EnforcementConfiguration) { c.Status.ObservedGeneration = 2 }); !apierrors.IsInvalid(err) {
+	if _, err := store.Update(ctx, s.Status, "one", func(c *policy.EnforcementConfiguration) { c.Status.ObservedGeneration = 2 }); !apierrors.IsInvalid(err) {
 		t.Errorf("a bad status: got %v, want 422", err)
 	}
 	if _, err := enforcementconfiguration.NewStorage(nil, nil, nil); err == nil {
@@ -159,15 +141,5 @@ func TestTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var b strings.Builder
-	for _, column := range table.ColumnDefinitions {
-		fmt.Fprintf(&b, "%s (%d) | ", column.Name, column.Priority)
-	}
-	for _, row := range table.Rows {
-		b.WriteString("\n")
-		for _, cell := range row.Cells {
-			fmt.Fprintf(&b, "%v | ", cell)
-		}
-	}
-	golden.Compare(t, "testdata/table.txt", b.String()+"\n")
+	golden.Compare(t, "testdata/table.txt", store.TableText(table))
 }

@@ -79,14 +79,9 @@ func mapping(name, description string) *policy.FieldPermissionMapping {
 	}
 }
 
-// warned collects warnings.
-type warned []string
-
-func (w *warned) AddWarning(_, text string) { *w = append(*w, text) }
-
-func contextWith(t *testing.T) (context.Context, *warned) {
+func contextWith(t *testing.T) (context.Context, *store.Warnings) {
 	t.Helper()
-	w := &warned{}
+	w := &store.Warnings{}
 	return as(genericapirequest.WithNamespace(warning.WithWarningRecorder(t.Context(), w), metav1.NamespaceNone), "ann"), w
 }
 
@@ -118,7 +113,7 @@ func TestAuthors(t *testing.T) {
 				return err
 			},
 			"update": func() error {
-				_, err := update(ctx, s.Mapping, "one", func(m *policy.FieldPermissionMapping) { m.Spec.Fields[0].Exclusion = nil })
+				_, err := store.Update(ctx, s.Mapping, "one", func(m *policy.FieldPermissionMapping) { m.Spec.Fields[0].Exclusion = nil })
 				return err
 			},
 			"delete": func() error {
@@ -142,28 +137,12 @@ func TestAuthors(t *testing.T) {
 	if diff := cmp.Diff(before, after); diff != "" {
 		t.Errorf("something was written (-before +after):\n%s", diff)
 	}
-	if _, err := update(as(ctx, "bob"), s.Mapping, "one", func(m *policy.FieldPermissionMapping) { m.Labels = map[string]string{"a": "b"} }); err != nil {
+	if _, err := store.Update(as(ctx, "bob"), s.Mapping, "one", func(m *policy.FieldPermissionMapping) { m.Labels = map[string]string{"a": "b"} }); err != nil {
 		t.Errorf("a label by bob: %v", err)
 	}
 	if _, _, err := s.Mapping.Delete(ctx, "one", nil, &metav1.DeleteOptions{}); err != nil {
 		t.Errorf("delete by ann: %v", err)
 	}
-}
-
-type updater interface {
-	Update(ctx context.Context, name string, objInfo rest.UpdatedObjectInfo, createValidation rest.ValidateObjectFunc, updateValidation rest.ValidateObjectUpdateFunc, force bool, options *metav1.UpdateOptions) (runtime.Object, bool, error)
-}
-
-func update(ctx context.Context, by updater, name string, change func(*policy.FieldPermissionMapping)) (*policy.FieldPermissionMapping, error) {
-	got, _, err := by.Update(ctx, name, rest.DefaultUpdatedObjectInfo(nil, func(_ context.Context, _, old runtime.Object) (runtime.Object, error) {
-		m := old.DeepCopyObject().(*policy.FieldPermissionMapping)
-		change(m)
-		return m, nil
-	}), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, false, &metav1.UpdateOptions{})
-	if err != nil {
-		return nil, err
-	}
-	return got.(*policy.FieldPermissionMapping), nil
 }
 
 func TestWrites(t *testing.T) {
@@ -189,30 +168,30 @@ func TestWrites(t *testing.T) {
 		if _, err := s.Mapping.Create(ctx, bad, rest.ValidateAllObjectFunc, &metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
 			t.Errorf("create of what is wrong %s: got %v, want 422", name, err)
 		}
-		if _, err := update(ctx, s.Mapping, "one", func(m *policy.FieldPermissionMapping) { m.Spec = *bad.Spec.DeepCopy() }); !apierrors.IsInvalid(err) {
+		if _, err := store.Update(ctx, s.Mapping, "one", func(m *policy.FieldPermissionMapping) { m.Spec = *bad.Spec.DeepCopy() }); !apierrors.IsInvalid(err) {
 			t.Errorf("update to what is wrong %s: got %v, want 422", name, err)
 		}
 	}
 	*warnings = nil
-	m, err := update(ctx, s.Mapping, "one", func(m *policy.FieldPermissionMapping) {
+	m, err := store.Update(ctx, s.Mapping, "one", func(m *policy.FieldPermissionMapping) {
 		m.Labels, m.Status.ObservedGeneration = map[string]string{"a": "b"}, 1
 	})
 	if err != nil || m.Generation != 1 || m.Status.ObservedGeneration != 0 || len(*warnings) != 0 {
 		t.Errorf("a label: got %+v, %v, warnings %q", m, err, *warnings)
 	}
-	if m, err = update(ctx, s.Mapping, "one", func(m *policy.FieldPermissionMapping) { m.Spec.Fields[0].Path = "spec.bang" }); err != nil || m.Generation != 2 || len(*warnings) != 1 {
+	if m, err = store.Update(ctx, s.Mapping, "one", func(m *policy.FieldPermissionMapping) { m.Spec.Fields[0].Path = "spec.bang" }); err != nil || m.Generation != 2 || len(*warnings) != 1 {
 		t.Errorf("a path: got %+v, %v, warnings %q", m, err, *warnings)
 	}
-	if m, err = update(ctx, s.Status, "one", func(m *policy.FieldPermissionMapping) {
+	if m, err = store.Update(ctx, s.Status, "one", func(m *policy.FieldPermissionMapping) {
 		m.Status.ObservedGeneration, m.Labels, m.Spec.Description = 2, nil, "wrong"
 	}); err != nil || m.Status.ObservedGeneration != 2 || m.Labels["a"] != "b" || m.Spec.Description != "odd" || m.Generation != 2 {
 		t.Errorf("status: got %+v, %v", m, err)
 	}
-	if _, err = update(ctx, s.Status, "one", func(m *policy.FieldPermissionMapping) { m.Status.ObservedGeneration = 3 }); !apierrors.IsInvalid(err) {
+	if _, err = store.Update(ctx, s.Status, "one", func(m *policy.FieldPermissionMapping) { m.Status.ObservedGeneration = 3 }); !apierrors.IsInvalid(err) {
 		t.Errorf("a bad status: got %v, want 422", err)
 	}
-	for _, by := range []updater{s.Mapping, s.Status} {
-		if _, err = update(ctx, by, "none", func(m *policy.FieldPermissionMapping) { *m = *mapping("none", "") }); !apierrors.IsNotFound(err) {
+	for _, by := range []store.Updater{s.Mapping, s.Status} {
+		if _, err = store.Update(ctx, by, "none", func(m *policy.FieldPermissionMapping) { *m = *mapping("none", "") }); !apierrors.IsNotFound(err) {
 			t.Errorf("an update of what is not there: got %v, want 404", err)
 		}
 	}
@@ -239,10 +218,10 @@ func TestInvalidMappingsCanGo(t *testing.T) {
 		t.Fatal(err)
 	}
 	refusing = true
-	if _, err := update(ctx, s.Mapping, "one", func(m *policy.FieldPermissionMapping) { m.Spec.Fields[0].Path = "spec.x" }); !apierrors.IsInvalid(err) {
+	if _, err := store.Update(ctx, s.Mapping, "one", func(m *policy.FieldPermissionMapping) { m.Spec.Fields[0].Path = "spec.x" }); !apierrors.IsInvalid(err) {
 		t.Errorf("another path: got %v, want 422", err)
 	}
-	if _, err := update(ctx, s.Mapping, "one", func(m *policy.FieldPermissionMapping) { m.Finalizers = nil }); err != nil {
+	if _, err := store.Update(ctx, s.Mapping, "one", func(m *policy.FieldPermissionMapping) { m.Finalizers = nil }); err != nil {
 		t.Errorf("the last finalizer: got %v", err)
 	}
 }
@@ -258,17 +237,7 @@ func TestTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var b strings.Builder
-	for _, c := range table.ColumnDefinitions {
-		fmt.Fprintf(&b, "%s (%d) | ", c.Name, c.Priority)
-	}
-	for _, row := range table.Rows {
-		b.WriteString("\n")
-		for _, cell := range row.Cells {
-			fmt.Fprintf(&b, "%v | ", cell)
-		}
-	}
-	golden.Compare(t, "testdata/table.txt", b.String()+"\n")
+	golden.Compare(t, "testdata/table.txt", store.TableText(table))
 	if table.ResourceVersion != "7" {
 		t.Errorf("got resource version %q", table.ResourceVersion)
 	}
@@ -280,6 +249,22 @@ func TestTable(t *testing.T) {
 	}
 	if got := s.Mapping.GetSingularName() + " " + strings.Join(s.Mapping.ShortNames(), " "); got != "fieldpermissionmapping fpm" {
 		t.Errorf("got names %q", got)
+	}
+}
+
+// TestOwnFinalizerOfMappings checks that a user cannot add the finalizer of barriers to a mapping, as to no policy.
+func TestOwnFinalizerOfMappings(t *testing.T) {
+	t.Parallel()
+	s := newStorage(t, check)
+	ctx, _ := contextWith(t)
+	one := mapping("one", "")
+	one.Finalizers = []string{v1alpha1.BarrierFinalizer, "example.com/other"}
+	got, err := s.Mapping.Create(ctx, one, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"example.com/other"}, got.(*policy.FieldPermissionMapping).Finalizers); diff != "" {
+		t.Errorf("finalizers (-want +got):\n%s", diff)
 	}
 }
 
@@ -314,20 +299,11 @@ func TestMappingStorageFloodOfWrites(t *testing.T) {
 		_, err := s.Mapping.Create(ctx, mapping(name, description), rest.ValidateAllObjectFunc, &metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err
 	}
-	results := make(chan error, sent)
-	for i := range sent {
-		go func() { results <- create(as(ctx, "bob"), fmt.Sprintf("m%d", i), "hold") }()
-	}
-	for range sent - fit {
-		err := <-results
-		if after, ok := apierrors.SuggestsClientDelay(err); !apierrors.IsTooManyRequests(err) || !ok || after < 1 {
-			t.Fatalf("got %v, want 429 with a delay", err)
-		}
-	}
+	results := store.Flood(t, sent, fit, func(i int) error { return create(as(ctx, "bob"), fmt.Sprintf("m%d", i), "hold") })
 	if err := create(ctx, "one", "another author"); err != nil {
 		t.Errorf("another author: %v", err)
 	}
-	if _, err := update(as(ctx, "bob"), s.Mapping, "one", func(*policy.FieldPermissionMapping) {}); !apierrors.IsTooManyRequests(err) {
+	if _, err := store.Update(as(ctx, "bob"), s.Mapping, "one", func(*policy.FieldPermissionMapping) {}); !apierrors.IsTooManyRequests(err) {
 		t.Errorf("an update in the flood: got %v, want 429", err)
 	}
 	close(open)

@@ -130,20 +130,22 @@ func (s *suiteSender) with(t *testing.T, suite *policysuite.Suite, test func(*po
 		}
 		if !isApplied {
 			isApplied = true
-			s.kubectl(t, "", "apply", "-f", filepath.Join(suite.Dir, "policy.yaml"))
+			s.kubectl(t, "apply", "-f", filepath.Join(suite.Dir, "policy.yaml"))
 		}
 		grants := ""
 		if len(tc.Permissions) > 0 {
 			grants = grantTo(t, tc)
-			s.kubectl(t, grants, "apply", "-f", "-")
+			s.apply(t, grants)
 		}
 		test(tc)
 		if grants != "" {
-			s.kubectl(t, grants, "delete", "--wait=false", "-f", "-")
+			if err := s.Delete(t.Context(), grants); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	if isApplied {
-		s.kubectl(t, "", "delete", "-f", filepath.Join(suite.Dir, "policy.yaml"))
+		s.kubectl(t, "delete", "-f", filepath.Join(suite.Dir, "policy.yaml"))
 	}
 }
 
@@ -157,13 +159,6 @@ func grantTo(t *testing.T, tc *policysuite.Test) string {
 			"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "suite"},
 			"subjects": []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": tc.Request.User}},
 		})
-}
-
-func (s *suiteSender) kubectl(t *testing.T, input string, args ...string) {
-	t.Helper()
-	if _, err := s.Kubectl(t.Context(), input, args...); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // suiteExplanation is what the test reads of an explanation.
@@ -294,7 +289,7 @@ func (s *suiteSender) try(t *testing.T, tc *policysuite.Test, row *suiteRow, mis
 	switch attributes.Verb {
 	case "create":
 		if attributes.Subresource != "" {
-			s.kubectl(t, `{apiVersion: v1, kind: ServiceAccount, metadata: {name: `+attributes.Name+`, namespace: `+attributes.Namespace+`}}`, "apply", "-f", "-")
+			s.apply(t, `{apiVersion: v1, kind: ServiceAccount, metadata: {name: `+attributes.Name+`, namespace: `+attributes.Namespace+`}}`)
 		}
 		return s.sendAs(t, as, http.MethodPost, path+dry, jsonType, filled(t, object))
 	case "delete":

@@ -85,9 +85,6 @@ func testRecipesInAudit(t *testing.T, r *rig) {
 	}
 	manifest := a.inAudit(t)
 	r.apply(t, manifest)
-	if _, err := r.Kubectl(t.Context(), manifest, "wait", "--for=condition=Ready", "--timeout=30s", "-f", "-"); err != nil {
-		t.Fatal(err)
-	}
 	if diff := cmp.Diff(granted, a.sendAll(t)); diff != "" {
 		t.Errorf("policies in Audit change the answers to users whom RBAC allows (-want +got):\n%s", diff)
 	}
@@ -103,13 +100,13 @@ func testRecipesInAudit(t *testing.T, r *rig) {
 		got = a.counts(t)
 		return cmp.Diff(want, got)
 	})
-	table, err := r.Kubectl(t.Context(), "", "get", "clusterauthorizationpolicies", "alice-dev-volumes")
-	if err != nil || !regexp.MustCompile(`alice-dev-volumes +Allow +Audit .* False +0 \(12 undetermined\) `).MatchString(table) {
-		t.Errorf("got %v and the table\n%s", err, table)
+	table := r.kubectl(t, "get", "clusterauthorizationpolicies", "alice-dev-volumes")
+	if !regexp.MustCompile(`alice-dev-volumes +Allow +Audit .* False +0 \(12 undetermined\) `).MatchString(table) {
+		t.Errorf("got the table\n%s", table)
 	}
 	a.testOneEdit(t)
 	a.testAtInnerDoor(t)
-	if _, err := r.Kubectl(t.Context(), manifest, "delete", "--wait=false", "-f", "-"); err != nil {
+	if err := r.Delete(t.Context(), manifest); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -154,8 +151,8 @@ func (a *recipesInAudit) grant(t *testing.T, all bool) {
 			subjects += fmt.Sprintf("- {apiGroup: rbac.authorization.k8s.io, kind: User, name: %q}\n", recipe.as.Name)
 		}
 		a.apply(t, grantToAll+subjects)
-	} else if _, err := a.Kubectl(t.Context(), "", "delete", "clusterrolebinding", "recipes"); err != nil {
-		t.Fatal(err)
+	} else {
+		a.kubectl(t, "delete", "clusterrolebinding", "recipes")
 	}
 	want := http.StatusForbidden
 	if all {
@@ -194,10 +191,7 @@ func (a *recipesInAudit) inAudit(t *testing.T) string {
 func (a *recipesInAudit) counts(t *testing.T) map[string]auditCounts {
 	t.Helper()
 	counts := map[string]auditCounts{}
-	out, err := a.Kubectl(t.Context(), "", "get", "clusterauthorizationpolicies,authorizationpolicies", "-A", "-o", "json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := a.kubectl(t, "get", "clusterauthorizationpolicies,authorizationpolicies", "-A", "-o", "json")
 	var list struct {
 		Items []struct {
 			Metadata struct{ Namespace, Name string }
@@ -222,9 +216,7 @@ func (a *recipesInAudit) testOneEdit(t *testing.T) {
 	steps := a.storageClass().rows["steps"]
 	edit := func(enforcement string) {
 		for _, name := range []string{"alice-dev-volumes", "alice-dev-volumes-reads"} {
-			if _, err := a.Kubectl(t.Context(), "", "patch", "clusterauthorizationpolicies", name, "--type=merge", "-p", `{"spec": {"enforcement": "`+enforcement+`"}}`); err != nil {
-				t.Fatal(err)
-			}
+			a.kubectl(t, "patch", "clusterauthorizationpolicies", name, "--type=merge", "-p", `{"spec": {"enforcement": "`+enforcement+`"}}`)
 		}
 	}
 	edit("Enforce")
@@ -245,29 +237,7 @@ func (a *recipesInAudit) storageClass() *recipe {
 // testAtInnerDoor has a Deny in Audit beside the first recipe, which is enforced: the inner door evaluates it with the object.
 func (a *recipesInAudit) testAtInnerDoor(t *testing.T) {
 	t.Helper()
-	const claim = `{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": %q, "labels": {"team": "blue"}}, "spec": {"storageClassName": "dev", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}`
-	a.apply(t, `
-apiVersion: policy.proviso.dev/v1alpha1
-kind: ClusterAuthorizationPolicy
-metadata: {name: audited-claims}
-spec:
-  description: no claims named scratch
-  effect: Deny
-  enforcement: Audit
-  subjects: [{kind: User, name: alice}]
-  rules: [{verbs: [create], apiGroups: [""], apiVersions: [v1], resources: [persistentvolumeclaims]}]
-  condition: object.metadata.name == "scratch"
-`)
-	if _, err := a.Kubectl(t.Context(), "", "wait", "--for=condition=Ready", "clusterauthorizationpolicy", "audited-claims"); err != nil {
-		t.Fatal(err)
-	}
-	warning, err := a.Kubectl(t.Context(), fmt.Sprintf(claim, "scratch"), "create", "--as=alice", "-n", "demo", "--dry-run=server", "--validate=false", "-v=0", "--warnings-as-errors", "-f", "-")
-	if err == nil || !strings.Contains(warning+err.Error(), "would be denied: policy=audited-claims reason=Denied: no claims named scratch") {
-		t.Errorf("got %q, %v: want a warning", warning, err)
-	}
-	if code, answer := a.sendAs(t, "alice", http.MethodPost, "/api/v1/namespaces/demo/persistentvolumeclaims?dryRun=All", jsonType, fmt.Sprintf(claim, "other")); code != http.StatusCreated {
-		t.Errorf("got %d %s", code, answer)
-	}
+	a.rig.runner().Run(t, a.rig.prepare(t, "recipes-audit.yaml")["claims"])
 	poll.Holds(t, "the audit log has what would have been denied, once", func() bool {
 		log, err := os.ReadFile(a.AuditLog())
 		return err == nil && strings.Count(string(log), `create.inner-door.proviso.static.k8s.io/would-deny":"cluster.policy.proviso.dev/audited-claims"`) == 1
@@ -276,7 +246,5 @@ spec:
 		out, err := a.Kubectl(t.Context(), "", "get", "clusterauthorizationpolicy", "audited-claims", "-o", "jsonpath={.status.audit.decided}/{.status.conditions[?(@.type=='Effective')].reason}")
 		return err == nil && out == "1/Audit"
 	})
-	if _, err := a.Kubectl(t.Context(), "", "delete", "clusterauthorizationpolicy", "audited-claims"); err != nil {
-		t.Fatal(err)
-	}
+	a.kubectl(t, "delete", "clusterauthorizationpolicy", "audited-claims")
 }

@@ -146,11 +146,8 @@ func (a *recipeSender) runner() *requests.Runner {
 func (a *recipeSender) prepare(t *testing.T, name string, before []*requests.Row) (policy string) {
 	t.Helper()
 	policy = filepath.Join(a.Manifests, "examples", name, "policy.yaml")
-	for _, args := range [][]string{{"apply", "-f", policy}, {"wait", "--for=condition=Ready", "--timeout=30s", "-f", policy}} {
-		if _, err := a.Kubectl(t.Context(), "", args...); err != nil {
-			t.Fatal(err)
-		}
-	}
+	a.kubectl(t, "apply", "-f", policy)
+	a.kubectl(t, "wait", "--for=condition=Ready", "--timeout=30s", "-f", policy)
 	if len(before) > 0 {
 		a.runner().Run(t, before)
 	}
@@ -177,7 +174,5 @@ func (a *recipeSender) test(t *testing.T, recipe *recipe) {
 		}
 	}
 	runner.Run(t, recipe.rows["steps"])
-	if _, err := a.Kubectl(t.Context(), "", "delete", "--wait=false", "-f", policy); err != nil {
-		t.Fatal(err)
-	}
+	a.kubectl(t, "delete", "--wait=false", "-f", policy)
 }

@@ -15,43 +15,11 @@ import (
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
-// selectorPolicies let lisa read what belongs to team blue, and write it.
-const selectorPolicies = `
-apiVersion: policy.proviso.dev/v1alpha1
-kind: ClusterAuthorizationPolicy
-metadata: {name: lisa-blue}
-spec:
-  effect: Allow
-  description: lisa works for team blue
-  subjects: [{kind: User, name: lisa}]
-  rules:
-  - {verbs: [list, watch, create], apiGroups: [""], apiVersions: [v1], resources: [configmaps]}
-  - {verbs: [list, watch, create, deletecollection], apiGroups: [demo.proviso.dev], apiVersions: [v1alpha1], resources: [virtualmachines]}
-  condition: >-
-    request.verb == "create" ? object.metadata.?labels["team"].orValue("") == "blue" :
-    request.labelSelector.requirements.exists(r, r.key == "team" && r.operator == "In" && r.values == ["blue"])
----
-apiVersion: policy.proviso.dev/v1alpha1
-kind: ClusterAuthorizationPolicy
-metadata: {name: lisa-nodes}
-spec:
-  effect: Allow
-  subjects: [{kind: User, name: lisa}]
-  rules: [{verbs: [list], apiGroups: [""], resources: [pods]}]
-  condition: request.fieldSelector.requirements.exists(r, r.key == "spec.nodeName" && r.values == ["node-1"])
-`
-
 // namedSelector finds the selector in a refusal.
 var namedSelector = regexp.MustCompile(`: use the (label|field) selector (\S+)`)
 
 // testSelectors has a user who is refused lists, and copies the selector from the message.
 func testSelectors(t *testing.T, r *rig) {
-	r.apply(t, selectorPolicies)
-	for name, team := range map[string]string{"ours": "blue", "theirs": "red"} {
-		if code, answer := r.send(t, "admin", "POST", maps, jsonType, labelled("ConfigMap", name, team, "")); code != http.StatusCreated {
-			t.Fatalf("got %d %s", code, answer)
-		}
-	}
 	kubectl := func(args ...string) (string, error) {
 		return r.Kubectl(t.Context(), "", append([]string{"--as", "lisa", "--namespace", demo}, args...)...)
 	}

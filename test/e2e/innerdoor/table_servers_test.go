@@ -21,7 +21,6 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 
-	"github.com/proviso-authz/proviso/test/testutil/cluster"
 	"github.com/proviso-authz/proviso/test/testutil/pki"
 )
 
@@ -43,27 +42,27 @@ func serve(t *testing.T, certFile, keyFile string, auth tls.ClientAuthType, hand
 	return "https://" + listener.Addr().String()
 }
 
-// conversion is the conversion webhook of gadgets: spec.text of v1 is spec.size of v2.
-type conversion struct{ url, ca string }
-
-func newConversion(t *testing.T, c *cluster.Cluster) *conversion {
+// fill sets the URL of a webhook, and its CA, in a manifest.
+func (r *rig) fill(t *testing.T, manifest, url string) string {
 	t.Helper()
-	certFile, keyFile, err := c.ServingCertificate("conversion")
+	ca, err := os.ReadFile(r.CAFile())
 	if err != nil {
 		t.Fatal(err)
 	}
-	ca, err := os.ReadFile(c.CAFile())
+	return strings.NewReplacer("{url}", url, "{ca}", base64.StdEncoding.EncodeToString(ca)).Replace(manifest)
+}
+
+// serveWebhook serves a webhook that kube-apiserver calls, and returns its URL.
+func (r *rig) serveWebhook(t *testing.T, name string, handler http.HandlerFunc) string {
+	t.Helper()
+	certFile, keyFile, err := r.ServingCertificate(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &conversion{url: serve(t, certFile, keyFile, tls.NoClientCert, http.HandlerFunc(convert)), ca: base64.StdEncoding.EncodeToString(ca)}
+	return serve(t, certFile, keyFile, tls.NoClientCert, handler)
 }
 
-func (c *conversion) fill(manifest string) string {
-	return strings.NewReplacer("{url}", c.url, "{ca}", c.ca).Replace(manifest)
-}
-
-// convert answers a ConversionReview.
+// convert answers a ConversionReview of gadgets: spec.text of v1 is spec.size of v2.
 func convert(w http.ResponseWriter, r *http.Request) {
 	var review struct {
 		APIVersion string `json:"apiVersion"`

@@ -22,25 +22,6 @@ import (
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
-// workRBAC lets rob write ConfigMaps and ControllerRevisions in the namespace of the author, who burns the processors of kube-apiserver.
-const workRBAC = `
-apiVersion: v1
-kind: Namespace
-metadata: {name: burn}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {namespace: burn, name: burn}
-rules:
-- {apiGroups: ["", apps], resources: [configmaps, controllerrevisions], verbs: [create]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {namespace: burn, name: burn}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: burn}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: rob}]
-`
-
 // burns are conditions that take as long as they can in kube-apiserver, and never hold, and how many policies with one of them may have a
 // barrier in one namespace.
 var burns = []struct {
@@ -75,8 +56,8 @@ spec:
 const (
 	policiesOfBurn = "/apis/policy.proviso.dev/v1alpha1/namespaces/burn/authorizationpolicies"
 
-	configMaps = "/api/v1/namespaces/burn/configmaps" + dryRun
-	revisions  = "/apis/apps/v1/namespaces/burn/controllerrevisions" + dryRun
+	configMaps = "/api/v1/namespaces/burn/configmaps?dryRun=All"
+	revisions  = "/apis/apps/v1/namespaces/burn/controllerrevisions?dryRun=All"
 )
 
 // keys returns a ConfigMap with a number of keys, and values of a length.
@@ -122,12 +103,9 @@ func (r *rig) kubeAPIServerTime(t *testing.T) time.Duration {
 // without policies are beside it. It is not parallel: the canaries of other tests would be late.
 func TestWorkOfBarriers(t *testing.T) {
 	r := newRig(t, "", func(c *cluster.Config) { c.Args = append(c.Args, "--barriers") })
-	if _, err := r.Kubectl(t.Context(), "", "create", "namespace", demo); err != nil {
-		t.Fatal(err)
-	}
-	r.apply(t, policies)
-	r.apply(t, workRBAC)
-	r.passesSoon(t)
+	r.prepare(t, "requests.yaml")
+	r.apply(t, text(t, "work.yaml"))
+	r.becomes(t, 0, "passes")
 	r.measureBurn(t, "without policies")
 	if os.Getenv("PROVISO_FULL_LOAD") != "" {
 		r.flood(t, "without policies", keys(300, 2))
@@ -187,15 +165,6 @@ func (r *rig) writeBurning(t *testing.T, name, condition string) (written int) {
 	return written
 }
 
-// passesSoon waits until dana's writes pass on conditions.
-func (r *rig) passesSoon(t *testing.T) {
-	t.Helper()
-	poll.Holds(t, "writes pass on conditions", func() bool {
-		code, _ := r.send(t, "dana", "POST", claims+dryRun, jsonType, claim("n", "dev", ""))
-		return code == http.StatusCreated
-	})
-}
-
 // measureBurn prints the processor time of kube-apiserver for writes of 4 kB, of 256 KiB and of nearly 3 MiB.
 func (r *rig) measureBurn(t *testing.T, when string) {
 	t.Helper()
@@ -237,17 +206,17 @@ func (r *rig) flood(t *testing.T, when, body string) {
 	refused := 0
 	for ctx.Err() == nil {
 		began := time.Now()
-		code, _, err := r.as("dana").send(ctx, "POST", claims+dryRun, jsonType, strings.NewReader(claim("n", "dev", "")))
+		answer, err := r.runner().Send(ctx, t, r.states["passes"][0])
 		if ctx.Err() != nil {
 			break
 		}
 		times = append(times, time.Since(began))
-		if err != nil || code != http.StatusCreated {
+		if err != nil || answer.Code != http.StatusCreated {
 			refused++
 		}
-		code, answer, err := r.as("dana").send(ctx, "POST", claims+dryRun, jsonType, strings.NewReader(claim("n", "gold", "")))
-		if err == nil && code < http.StatusMultipleChoices {
-			t.Errorf("a write that no policy allows passed: %.200s", answer)
+		answer, err = r.runner().Send(ctx, t, r.states["refused"][0])
+		if err == nil && answer.Code < http.StatusMultipleChoices {
+			t.Errorf("a write that no policy allows passed: %.200s", answer.Body)
 		}
 	}
 	cancel()

@@ -38,36 +38,6 @@ import (
 
 const namespace = "hooked"
 
-// permissions lets all users of the test read ConfigMaps by RBAC.
-const permissions = `
-apiVersion: v1
-kind: Namespace
-metadata: {name: ` + namespace + `}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {name: reader, namespace: ` + namespace + `}
-rules: [{apiGroups: [""], resources: [configmaps], verbs: [get, list]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: reader, namespace: ` + namespace + `}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reader}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: hooked}]
-`
-
-// noPods denies pods to one user whom the webhook allows them.
-const noPods = `
-apiVersion: policy.proviso.dev/v1alpha1
-kind: ClusterAuthorizationPolicy
-metadata: {name: no-pods}
-spec:
-  effect: Deny
-  description: not these
-  subjects: [{kind: User, name: open-restricted}]
-  rules: [{verbs: [list], apiGroups: [""], resources: [pods]}]
-`
-
 // rig is a control plane whose Proviso asks a real HTTPS webhook. Its answer depends on the user.
 type rig struct {
 	*cluster.Cluster
@@ -294,15 +264,20 @@ func newRig(t *testing.T, innerDoor *cluster.InnerDoor) *rig {
 	}
 	r.kube, r.sender = kubernetes.NewForConfigOrDie(admin), requests.NewSender(admin, r.NewUser)
 	r.rows = requests.ReadFile(t, filepath.Join("testdata", "webhooks.yaml"), nil, isAsked, isSlow, isForeign).Rows
-	for _, manifest := range []string{permissions, noPods} {
-		if _, err := r.Kubectl(t.Context(), manifest, "apply", "-f", "-"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := r.Kubectl(t.Context(), "", "wait", "--for=condition=Ready", "clusterauthorizationpolicy/no-pods"); err != nil {
+	r.apply(t, "setup.yaml")
+	return r
+}
+
+// apply applies a manifest of testdata, and waits until it is ready.
+func (r *rig) apply(t *testing.T, name string) {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
 		t.Fatal(err)
 	}
-	return r
+	if err := r.Apply(t.Context(), string(content)); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestWebhooksThroughKubeAPIServer sends requests to a real kube-apiserver, whose front door asks webhooks: one that answers, one that is down, one that is

@@ -28,40 +28,10 @@ const innerDoor = `resources:
 - {group: apps, resource: deployments}
 - {group: apps, resource: deployments, subresource: scale}`
 
-// namesManifest has the objects and the RBAC of TestKubectlCanINames. An object dev meets the conditions of the policies, and prod does not.
-const namesManifest = `
-apiVersion: v1
-kind: List
-items:
-- {apiVersion: v1, kind: Namespace, metadata: {name: names}}
-- {apiVersion: v1, kind: Secret, metadata: {name: dev, namespace: names, labels: {tier: dev}}}
-- {apiVersion: v1, kind: Secret, metadata: {name: prod, namespace: names, labels: {tier: prod}}}
-- {apiVersion: v1, kind: ConfigMap, metadata: {name: dev, namespace: names, labels: {tier: dev}}}
-- {apiVersion: v1, kind: ConfigMap, metadata: {name: prod, namespace: names, labels: {tier: prod}}}
-- {apiVersion: demo.proviso.dev/v1alpha1, kind: VirtualMachine, metadata: {name: dev, namespace: names, labels: {tier: dev}}, spec: {image: debian-12, storageClassName: dev}}
-- {apiVersion: demo.proviso.dev/v1alpha1, kind: VirtualMachine, metadata: {name: prod, namespace: names, labels: {tier: prod}}, spec: {image: debian-12, storageClassName: dev}}
-- {apiVersion: apps/v1, kind: Deployment, metadata: {name: dev, namespace: names, labels: {tier: dev}}, spec: {replicas: 1, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: a}]}}}}
-- {apiVersion: apps/v1, kind: Deployment, metadata: {name: prod, namespace: names, labels: {tier: prod}}, spec: {replicas: 9, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: a}]}}}}
-- {apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: bob, namespace: names}, rules: [{apiGroups: [""], resources: [secrets], verbs: [get, update, patch]}]}
-- {apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: bob, namespace: names}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: bob}, subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: bob}]}
-`
-
-// namesPolicies are about writes on conditions. carol may not read what she writes, so that she may not write it on a condition either.
-var namesPolicies = []userPolicy{
-	{"reads", "alice", `effect: Allow, rules: [{verbs: [get], apiGroups: ["", apps, demo.proviso.dev], resources: [secrets, configmaps, deployments, virtualmachines]}]`},
-	{"dev", "alice", `effect: Allow, rules: [{verbs: [create, update, patch], apiGroups: ["", apps, demo.proviso.dev], apiVersions: [v1, v1alpha1], resources: [secrets, configmaps, deployments, virtualmachines]}], condition: 'object.metadata.?labels[?"tier"].orValue("") == "dev"'`},
-	{"dev-ends", "alice", `effect: Allow, rules: [{verbs: [delete], apiGroups: ["", demo.proviso.dev], apiVersions: [v1, v1alpha1], resources: [secrets, virtualmachines]}], condition: 'oldObject.metadata.?labels[?"tier"].orValue("") == "dev"'`},
-	{"few", "alice", `effect: Allow, rules: [{verbs: [patch, update], apiGroups: [apps], apiVersions: [v1], resources: [deployments/scale]}], condition: 'object.spec.replicas < 5'`},
-	{"dev-only", "bob", `effect: Deny, rules: [{verbs: [update], apiGroups: [""], apiVersions: [v1], resources: [secrets]}], condition: 'object.metadata.?labels[?"tier"].orValue("") != "dev"'`},
-	{"unread", "carol", `effect: Allow, rules: [{verbs: [create, update, patch], apiGroups: [""], apiVersions: [v1], resources: [secrets]}], condition: 'object.metadata.?labels[?"tier"].orValue("") == "dev"'`},
-	{"by-name", "agent", `effect: Allow, rules: [{verbs: [get, delete], apiGroups: [""], resources: [secrets]}], condition: 'request.name == "dev"'`},
-}
-
 // TestKubectlCanINames asks about objects of any name, and compares the answers with what happens to requests: some pass, all or none. kube-apiserver's own
 // review of a write on conditions never says yes.
 func TestKubectlCanINames(t *testing.T) {
-	applyForTest(t, namesManifest)
-	applyNamespaced(t, "names", namesPolicies)
+	applyForTest(t, text(t, "names.yaml"))
 	secrets, configMaps := schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	deployments := schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
 	machines := schema.GroupVersionResource{Group: "demo.proviso.dev", Version: "v1alpha1", Resource: "virtualmachines"}

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/plane"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
@@ -45,7 +46,7 @@ func (p *pair) sendRow(ctx context.Context, t *testing.T, server int, row *reque
 // deny applies the policy that denies writes of objects with the label locked, and with another one.
 func (p *pair) deny(t *testing.T, other string) {
 	t.Helper()
-	p.apply(t, strings.ReplaceAll(text(t, "locked-policy.yaml"), "OTHER", other))
+	p.MustApply(t, strings.ReplaceAll(plane.TestData(t, "locked-policy.yaml"), "OTHER", other))
 }
 
 // wantRows compares the outcomes of all rows at a kube-apiserver. folded says that the policy denies all requests of its subjects.
@@ -202,7 +203,7 @@ func (p *pair) administrator(t *testing.T) kubernetes.Interface {
 func TestBarriersOfTwoServers(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, func(c *cluster.Config) { c.Args = append(c.Args, "--barriers") })
-	p.up(t)
+	p.Start(t, p.Up)
 	if err := p.Servers[1].Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +231,7 @@ func TestBarriersOfTwoServers(t *testing.T) {
 	for server := range p.Servers {
 		p.wantRows(t, "after", server, false)
 	}
-	p.kubectl(t, "wait", "--for=condition=Effective", "--timeout=60s", "clusterauthorizationpolicy/locked")
+	p.MustKubectl(t, "wait", "--for=condition=Effective", "--timeout=60s", "clusterauthorizationpolicy/locked")
 
 	t.Run("a stalled server", func(t *testing.T) {
 		goOn := p.goesOn(t)
@@ -298,7 +299,7 @@ func TestBarriersOfTwoServers(t *testing.T) {
 		p.barrierIs(t, "")
 	})
 	t.Run("no policy any more", func(t *testing.T) {
-		p.kubectl(t, "delete", "--wait=true", "--timeout=60s", "clusterauthorizationpolicy/locked")
+		p.MustKubectl(t, "delete", "--wait=true", "--timeout=60s", "clusterauthorizationpolicy/locked")
 		poll.Holds(t, "no barrier", func() bool {
 			_, err := p.Kubectl(t.Context(), "", "get", "validatingadmissionpolicy", "locked.cluster.policy.proviso.dev")
 			return err != nil

@@ -58,7 +58,7 @@ func (r *rig) everything(t *testing.T) string {
 	count := 0
 	for _, path := range []string{"/api", "/apis"} {
 		accept := http.Header{"Accept": {"application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"}}
-		answer, err := r.sender.Do(t.Context(), nil, requests.Request{Method: http.MethodGet, Path: path, Header: accept})
+		answer, err := r.Sender.Do(t.Context(), nil, requests.Request{Method: http.MethodGet, Path: path, Header: accept})
 		if err != nil || answer.Code != http.StatusOK {
 			t.Fatalf("%s: %+v %v", path, answer, err)
 		}

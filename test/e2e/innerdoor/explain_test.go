@@ -21,6 +21,7 @@ import (
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
 	"github.com/proviso-authz/proviso/test/testutil/golden"
 	"github.com/proviso-authz/proviso/test/testutil/nearmiss"
+	"github.com/proviso-authz/proviso/test/testutil/plane"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
@@ -110,7 +111,7 @@ func question(t *testing.T, runner *requests.Runner, row *requests.Row, object, 
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "", func(c *cluster.Config) {
-		c.InnerDoor, c.Args = &cluster.InnerDoor{Configuration: text(t, "inner-door-table.yaml")}, append(c.Args, "--barriers")
+		c.InnerDoor, c.Args = &cluster.InnerDoor{Configuration: plane.TestData(t, "inner-door-table.yaml")}, append(c.Args, "--barriers")
 	})
 	a := newRecipeSender(t, r)
 	var misses map[string]miss
@@ -128,7 +129,7 @@ func (a *recipeSender) testMiss(t *testing.T, row *requests.Row, m miss) {
 	path, _, _ := strings.Cut(row.To, "?")
 	var object, old map[string]any
 	if row.Do != "post" {
-		_, stored := a.sender.Send(t, nil, http.MethodGet, path, "", "")
+		_, stored := a.Sender.Send(t, nil, http.MethodGet, path, "", "")
 		old = fromJSON(t, stored)
 	}
 	if row.Do != "delete" {
@@ -148,12 +149,12 @@ func (a *recipeSender) testMiss(t *testing.T, row *requests.Row, m miss) {
 		passing.Body = e.NearMiss.Apply(t, object)
 	}
 	runner.Run(t, []*requests.Row{&passing})
-	a.kubectl(t, "delete", "--wait=false", "-f", policy)
+	a.MustKubectl(t, "delete", "--wait=false", "-f", policy)
 }
 
 // testExplainAuditLog explains a refusal in the audit log of kube-apiserver, as admin and as a user who may not list policies.
 func testExplainAuditLog(t *testing.T, r *recipeSender, row *requests.Row) {
-	r.kubectl(t, "create", "namespace", cluster.AuditedNamespace)
+	r.MustKubectl(t, "create", "namespace", cluster.AuditedNamespace)
 	r.prepare(t, "storage-class", nil)
 	runner := r.runner()
 	runner.Values["audited"] = cluster.AuditedNamespace

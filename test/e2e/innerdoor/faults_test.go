@@ -110,7 +110,7 @@ func (r *rig) late(t *testing.T, server int, row *requests.Row, meanwhile func()
 	body, rest := io.Pipe()
 	through.reset()
 	go func() {
-		answer, err := r.sender.At(r.Servers[server].URL()).Do(t.Context(), row.User, requests.Request{Method: http.MethodPost, Path: row.To, ContentType: jsonType, Body: body})
+		answer, err := r.Sender.At(r.Servers[server].URL()).Do(t.Context(), row.User, requests.Request{Method: http.MethodPost, Path: row.To, ContentType: jsonType, Body: body})
 		results <- result{answer, err}
 	}()
 	_, _ = io.WriteString(rest, object[:5])

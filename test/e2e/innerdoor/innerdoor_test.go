@@ -21,6 +21,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/plane"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
@@ -34,12 +35,10 @@ var (
 
 // rig is the control plane of a test.
 type rig struct {
-	*cluster.Cluster
+	*plane.Own
 	// doors are the proxies before Proviso's port, one for each kube-apiserver, and proxy is the first one.
 	doors []*proxy
 	proxy *proxy
-	// sender sends requests to the first kube-apiserver, if the control plane runs.
-	sender *requests.Sender
 	// states are the rows of requests.yaml that show who decides at the moment.
 	states map[string][]*requests.Row
 }
@@ -50,67 +49,26 @@ const demo = "inner-door"
 func newRig(t *testing.T, settings string, changes ...func(*cluster.Config)) *rig {
 	t.Helper()
 	r := prepareRig(t, settings, changes...)
-	r.up(t)
+	r.Start(t, r.Up)
 	return r
 }
 
 // prepareRig returns a control plane that does not run.
 func prepareRig(t *testing.T, settings string, changes ...func(*cluster.Config)) *rig {
 	t.Helper()
-	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
-	if err != nil {
-		t.Fatal(err)
-	}
-	config := cluster.Config{
-		Dir: t.TempDir(), Bin: filepath.Join(root, "_output", "bin"), Manifests: filepath.Join(root, "artifacts"), Log: t.Logf,
-		InnerDoor: &cluster.InnerDoor{Configuration: text(t, "inner-door.yaml") + settings},
-	}
+	config := cluster.Config{InnerDoor: &cluster.InnerDoor{Configuration: plane.TestData(t, "inner-door.yaml") + settings}}
 	for _, change := range changes {
 		change(&config)
 	}
-	c, err := cluster.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &rig{Cluster: c, states: table(t, "requests.yaml").Rows}
-	if c.InnerDoor != nil {
-		for _, server := range c.Servers {
-			r.doors = append(r.doors, newProxy(t, c, server))
+	r := &rig{Own: plane.Prepare(t, config), states: table(t, "requests.yaml").Rows}
+	if r.InnerDoor != nil {
+		for _, server := range r.Servers {
+			r.doors = append(r.doors, newProxy(t, r.Cluster, server))
 		}
 		r.proxy = r.doors[0]
-		c.InnerDoor.URL = r.proxy.url
+		r.InnerDoor.URL = r.proxy.url
 	}
-	c.StopAfter(t)
 	return r
-}
-
-// text reads a file of testdata.
-func text(t *testing.T, name string) string {
-	t.Helper()
-	content, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(content)
-}
-
-// up starts the control plane.
-func (r *rig) up(t *testing.T) {
-	t.Helper()
-	if err := r.Up(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	r.connect(t)
-}
-
-// connect makes the sender.
-func (r *rig) connect(t *testing.T) {
-	t.Helper()
-	admin, err := r.Client(cluster.Admin)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.sender = requests.NewSender(admin, r.NewUser)
 }
 
 // certified is a user with a client certificate, or the administrator.
@@ -122,11 +80,11 @@ func certified(name string) *requests.User {
 }
 
 // as returns the caller of a user with a client certificate.
-func (r *rig) as(name string) *caller { return &caller{r.sender, certified(name)} }
+func (r *rig) as(name string) *caller { return &caller{r.Sender, certified(name)} }
 
 // runner sends rows of tables to the first kube-apiserver.
 func (r *rig) runner() *requests.Runner {
-	return &requests.Runner{Sender: r.sender, Calls: r.proxy.take}
+	return &requests.Runner{Sender: r.Sender, Calls: r.proxy.take}
 }
 
 // table reads a table.
@@ -137,14 +95,14 @@ func table(t *testing.T, name string, marks ...string) *requests.Table {
 
 // runnerAt sends rows to a kube-apiserver, 0 or 1.
 func (r *rig) runnerAt(server int) *requests.Runner {
-	return &requests.Runner{Sender: r.sender.At(r.Servers[server].URL()), Calls: r.doors[server].take}
+	return &requests.Runner{Sender: r.Sender.At(r.Servers[server].URL()), Calls: r.doors[server].take}
 }
 
 // prepare applies what the rows of a table need, waits until it is ready, and returns the rows.
 func (r *rig) prepare(t *testing.T, name string, marks ...string) map[string][]*requests.Row {
 	t.Helper()
 	read := table(t, name, marks...)
-	r.apply(t, read.Manifest())
+	r.MustApply(t, read.Manifest())
 	return read.Rows
 }
 
@@ -205,28 +163,10 @@ func (r *rig) refuses(t *testing.T, server int, when string) {
 	}
 }
 
-// apply applies a manifest, and waits until it is ready.
-func (r *rig) apply(t *testing.T, manifest string) {
-	t.Helper()
-	if err := r.Apply(t.Context(), manifest); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// kubectl runs kubectl as the administrator.
-func (r *rig) kubectl(t *testing.T, args ...string) string {
-	t.Helper()
-	output, err := r.Kubectl(t.Context(), "", args...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return output
-}
-
 // send sends a request of a user with a client certificate.
 func (r *rig) send(t *testing.T, user, method, path, contentType, body string) (int, string) {
 	t.Helper()
-	return r.sender.Send(t, certified(user), method, path, contentType, body)
+	return r.Sender.Send(t, certified(user), method, path, contentType, body)
 }
 
 // check runs the check of the files that kube-apiserver has for the inner door.
@@ -261,7 +201,7 @@ func (r *rig) audits(t *testing.T, texts ...string) {
 // direct gets a path from Proviso's main port, as admin.
 func (r *rig) direct(t *testing.T, path string) (int, string) {
 	t.Helper()
-	return r.sender.At(r.ProvisoURL()).Send(t, nil, http.MethodGet, path, "", "")
+	return r.Sender.At(r.ProvisoURL()).Send(t, nil, http.MethodGet, path, "", "")
 }
 
 const (
@@ -278,7 +218,7 @@ const (
 func TestInnerDoor(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "")
-	r.apply(t, text(t, "widgets.yaml"))
+	r.MustApply(t, plane.TestData(t, "widgets.yaml"))
 	rows, runner := r.prepare(t, "requests.yaml"), r.runner()
 	r.begin(t, rows)
 	r.proxy.reset()

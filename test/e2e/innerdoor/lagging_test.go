@@ -257,7 +257,7 @@ func TestLagging(t *testing.T) {
 		total = 100_000
 	}
 	p := newPair(t, func(c *cluster.Config) { c.SharedStore = true })
-	p.up(t)
+	p.Start(t, p.Up)
 	if err := p.Servers[1].Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +274,7 @@ func TestLagging(t *testing.T) {
 			door.forgetful, door.admittedBy, door.admitting = true, map[string][]string{}, []string{newest, lagging.FrontDoorURL}
 		})
 	}
-	p.kubectl(t, "create", "namespace", demo)
+	p.MustKubectl(t, "create", "namespace", demo)
 	admin := p.as(cluster.Admin)
 	h := &history{allowed: map[int][]period{}}
 	c := &changer{history: h, admin: admin.at(p.ProvisoURL())}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/plane"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
@@ -60,7 +61,7 @@ func (r *rig) questions(user string, about func(*authorizationv1.ResourceAttribu
 // over HTTP/2.
 func (r *rig) hold(t *testing.T, user string, n int) *held {
 	t.Helper()
-	sender := r.sender
+	sender := r.Sender
 	if user == "lara" {
 		admin, err := r.Client(cluster.Admin)
 		if err != nil {
@@ -134,7 +135,7 @@ func (r *rig) awaitLate(t *testing.T, code int, users ...string) {
 	t.Helper()
 	for _, user := range users {
 		poll.Eventually(t, user+" creates a secret", func() string {
-			got, answer := r.sender.Send(t, &requests.User{Name: user}, http.MethodPost, lateSecrets+"?dryRun=All", jsonType, lateSecret(user, -1))
+			got, answer := r.Sender.Send(t, &requests.User{Name: user}, http.MethodPost, lateSecrets+"?dryRun=All", jsonType, lateSecret(user, -1))
 			if got != code {
 				return answer
 			}
@@ -146,7 +147,7 @@ func (r *rig) awaitLate(t *testing.T, code int, users ...string) {
 // forget takes something away, and waits until users who had it are refused.
 func (r *rig) forget(t *testing.T, args []string, users ...string) {
 	t.Helper()
-	r.kubectl(t, append([]string{"delete"}, args...)...)
+	r.MustKubectl(t, append([]string{"delete"}, args...)...)
 	r.awaitLate(t, http.StatusForbidden, users...)
 }
 
@@ -156,7 +157,7 @@ const lateFor = 30 * time.Second
 // holdForLong holds back one body for lateFor, and deletes the policy of its user meanwhile.
 func (r *rig) holdForLong(t *testing.T) *held {
 	t.Helper()
-	r.apply(t, text(t, "late.yaml"))
+	r.MustApply(t, plane.TestData(t, "late.yaml"))
 	r.awaitLate(t, http.StatusCreated, "lena", "lara", "lotte", "last", "rita")
 	h := r.hold(t, "lotte", 1)
 	time.AfterFunc(lateFor, h.rests[0])

@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/proviso-authz/proviso/test/testutil/plane"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
@@ -25,32 +26,6 @@ import (
 // auditCounts are the counts in the status of a policy with the enforcement Audit.
 type auditCounts struct {
 	ObservedGeneration, Decided, Errors, Undetermined int64
-}
-
-// recipeCounts has what one pass of the requests of all recipes counts for each of their policies: what the policy would decide
-// already at authorization, also because its condition is folded, and what only the object would tell.
-var recipeCounts = map[string]auditCounts{
-	"agent-own-node":            {Undetermined: 4},
-	"agent-reads":               {},
-	"alice-client-certificates": {Undetermined: 2},
-	"alice-dev-volumes":         {Undetermined: 6},
-	"alice-dev-volumes-reads":   {},
-	"alice-rollouts":            {Undetermined: 2},
-	"alice-rollouts-reads":      {},
-	"alice-signs-for-clients":   {},
-	"alice-team-blue":           {Decided: 1},
-	"alice-team-reviews":        {Undetermined: 2},
-	"backup-finalizer":          {Undetermined: 4},
-	"backup-finalizer-reads":    {},
-	"billed-deployments":        {Decided: 3},
-	"certificate-signers-read":  {},
-	"certificate-signing":       {Undetermined: 2},
-	"cost-center-required":      {Decided: 2}, // on a listed resource a Deny is folded
-	"demo/alice-prefixed-names": {Undetermined: 2},
-	"demo/alice-vault-tokens":   {Undetermined: 3},
-	"device-claims":             {Decided: 3},
-	"no-device-admin-access":    {Decided: 2},
-	"scraper-kubelet-metrics":   {},
 }
 
 // grantToAll lets the users of all recipes do everything by RBAC.
@@ -65,7 +40,8 @@ subjects:
 // testRecipesInAudit sends the requests of all recipes as dry runs, of users with and without permission by RBAC: first without
 // the policies, and then with all of them in Audit. The answers are the same, and the policies count.
 func testRecipesInAudit(t *testing.T, r *rig) {
-	a := &recipesInAudit{newRecipeSender(t, r)}
+	a := &recipesInAudit{recipeSender: newRecipeSender(t, r)}
+	plane.ReadYAML(t, "recipes-counts.yaml", &a.perPass)
 	for _, recipe := range a.recipes {
 		for _, row := range recipe.rows["before"] {
 			if answer, err := a.runner().Send(t.Context(), t, row); err != nil || answer.Code != row.Code && answer.Code != http.StatusConflict {
@@ -84,7 +60,7 @@ func testRecipesInAudit(t *testing.T, r *rig) {
 		t.Error("permission by RBAC changes nothing")
 	}
 	manifest := a.inAudit(t)
-	r.apply(t, manifest)
+	r.MustApply(t, manifest)
 	if diff := cmp.Diff(granted, a.sendAll(t)); diff != "" {
 		t.Errorf("policies in Audit change the answers to users whom RBAC allows (-want +got):\n%s", diff)
 	}
@@ -93,25 +69,28 @@ func testRecipesInAudit(t *testing.T, r *rig) {
 		t.Errorf("policies in Audit change the answers to users whom RBAC does not allow (-want +got):\n%s", diff)
 	}
 	got, want := map[string]auditCounts{}, map[string]auditCounts{}
-	for name, counts := range recipeCounts {
+	for name, counts := range a.perPass {
 		want[name] = auditCounts{ObservedGeneration: 1, Decided: 2 * counts.Decided, Undetermined: 2 * counts.Undetermined}
 	}
 	poll.Eventually(t, "the policies in Audit count (-want +got)", func() string {
 		got = a.counts(t)
 		return cmp.Diff(want, got)
 	})
-	table := r.kubectl(t, "get", "clusterauthorizationpolicies", "alice-dev-volumes")
+	table := r.MustKubectl(t, "get", "clusterauthorizationpolicies", "alice-dev-volumes")
 	if !regexp.MustCompile(`alice-dev-volumes +Allow +Audit .* False +0 \(12 undetermined\) `).MatchString(table) {
 		t.Errorf("got the table\n%s", table)
 	}
 	a.testOneEdit(t)
 	a.testAtInnerDoor(t)
-	if err := r.Delete(t.Context(), manifest); err != nil {
-		t.Fatal(err)
-	}
+	r.MustDelete(t, manifest)
 }
 
-type recipesInAudit struct{ *recipeSender }
+type recipesInAudit struct {
+	*recipeSender
+
+	// perPass is what one pass of all requests counts, by policy.
+	perPass map[string]auditCounts
+}
 
 // sendAll sends all steps of all recipes, and returns their answers: the code, and of a refusal the text.
 func (a *recipesInAudit) sendAll(t *testing.T) []string {
@@ -150,9 +129,9 @@ func (a *recipesInAudit) grant(t *testing.T, all bool) {
 		for _, recipe := range a.recipes {
 			subjects += fmt.Sprintf("- {apiGroup: rbac.authorization.k8s.io, kind: User, name: %q}\n", recipe.as.Name)
 		}
-		a.apply(t, grantToAll+subjects)
+		a.MustApply(t, grantToAll+subjects)
 	} else {
-		a.kubectl(t, "delete", "clusterrolebinding", "recipes")
+		a.MustKubectl(t, "delete", "clusterrolebinding", "recipes")
 	}
 	want := http.StatusForbidden
 	if all {
@@ -160,7 +139,7 @@ func (a *recipesInAudit) grant(t *testing.T, all bool) {
 	}
 	for _, recipe := range a.recipes {
 		poll.Holds(t, "RBAC knows", func() bool {
-			code, _ := a.sender.Send(t, recipe.as, http.MethodGet, "/api/v1/namespaces/kube-public", "", "")
+			code, _ := a.Sender.Send(t, recipe.as, http.MethodGet, "/api/v1/namespaces/kube-public", "", "")
 			return code == want
 		})
 		// Proviso reuses answers of kube-apiserver for some seconds. No policy of the recipes is there yet that would count this.
@@ -191,7 +170,7 @@ func (a *recipesInAudit) inAudit(t *testing.T) string {
 func (a *recipesInAudit) counts(t *testing.T) map[string]auditCounts {
 	t.Helper()
 	counts := map[string]auditCounts{}
-	out := a.kubectl(t, "get", "clusterauthorizationpolicies,authorizationpolicies", "-A", "-o", "json")
+	out := a.MustKubectl(t, "get", "clusterauthorizationpolicies,authorizationpolicies", "-A", "-o", "json")
 	var list struct {
 		Items []struct {
 			Metadata struct{ Namespace, Name string }
@@ -203,7 +182,7 @@ func (a *recipesInAudit) counts(t *testing.T) map[string]auditCounts {
 	}
 	for _, p := range list.Items {
 		name := strings.TrimPrefix(p.Metadata.Namespace+"/"+p.Metadata.Name, "/")
-		if _, ok := recipeCounts[name]; ok {
+		if _, ok := a.perPass[name]; ok {
 			counts[name] = p.Status.Audit
 		}
 	}
@@ -216,7 +195,7 @@ func (a *recipesInAudit) testOneEdit(t *testing.T) {
 	steps := a.storageClass().rows["steps"]
 	edit := func(enforcement string) {
 		for _, name := range []string{"alice-dev-volumes", "alice-dev-volumes-reads"} {
-			a.kubectl(t, "patch", "clusterauthorizationpolicies", name, "--type=merge", "-p", `{"spec": {"enforcement": "`+enforcement+`"}}`)
+			a.MustKubectl(t, "patch", "clusterauthorizationpolicies", name, "--type=merge", "-p", `{"spec": {"enforcement": "`+enforcement+`"}}`)
 		}
 	}
 	edit("Enforce")
@@ -246,5 +225,5 @@ func (a *recipesInAudit) testAtInnerDoor(t *testing.T) {
 		out, err := a.Kubectl(t.Context(), "", "get", "clusterauthorizationpolicy", "audited-claims", "-o", "jsonpath={.status.audit.decided}/{.status.conditions[?(@.type=='Effective')].reason}")
 		return err == nil && out == "1/Audit"
 	})
-	a.kubectl(t, "delete", "clusterauthorizationpolicy", "audited-claims")
+	a.MustKubectl(t, "delete", "clusterauthorizationpolicy", "audited-claims")
 }

@@ -70,7 +70,7 @@ func TestRecipesOnManagedCluster(t *testing.T) {
 	for _, recipe := range a.recipes {
 		t.Run(recipe.name, func(t *testing.T) {
 			if recipe.managed() == deniesThere {
-				a.apply(t, grantToAll+fmt.Sprintf("- {apiGroup: rbac.authorization.k8s.io, kind: User, name: %q}\n", recipe.as.Name))
+				a.MustApply(t, grantToAll+fmt.Sprintf("- {apiGroup: rbac.authorization.k8s.io, kind: User, name: %q}\n", recipe.as.Name))
 				a.testByBarrier(t, recipe)
 				return
 			}

@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/plane"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
@@ -28,11 +29,11 @@ import (
 func TestOwnRows(t *testing.T) {
 	t.Parallel()
 	others := newOtherAuthorizer(t)
-	resources := text(t, "inner-door-table.yaml")
+	resources := plane.TestData(t, "inner-door-table.yaml")
 	r := newRig(t, "", func(c *cluster.Config) {
 		c.InnerDoor = &cluster.InnerDoor{Configuration: resources + "askOtherAuthorizers: true", KubeAPIServer: others.lines}
 	})
-	r.apply(t, text(t, "widgets.yaml"))
+	r.MustApply(t, plane.TestData(t, "widgets.yaml"))
 	rows, runner := r.prepare(t, "own.yaml"), r.runner()
 	r.begin(t, rows)
 
@@ -95,13 +96,13 @@ func testCanaryRefused(t *testing.T, r *rig, rows map[string][]*requests.Row) {
 		w.Header().Set("Content-Type", jsonType)
 		_ = json.NewEncoder(w).Encode(review)
 	})
-	r.apply(t, r.fill(t, text(t, "refuses.yaml"), url))
+	r.MustApply(t, r.fill(t, plane.TestData(t, "refuses.yaml"), url))
 	await(t, r.runner(), rows["no canary"])
 	if _, state := r.direct(t, "/readyz/inner-door"); !strings.Contains(state, "no ConfigMaps here") {
 		t.Errorf("the state of the kube-apiserver is %s", state)
 	}
 	r.runner().Run(t, rows["RBAC"])
-	r.kubectl(t, "delete", "mutatingwebhookconfiguration", "refuses")
+	r.MustKubectl(t, "delete", "mutatingwebhookconfiguration", "refuses")
 	await(t, r.runner(), rows["wait"])
 }
 
@@ -110,8 +111,8 @@ func testTakenOver(t *testing.T, r *rig, rows map[string][]*requests.Row) {
 	runner := r.runner()
 	await(t, runner, rows["widgets"][:1])
 	runner.Run(t, rows["widgets"])
-	r.kubectl(t, "delete", "crd", "widgets.example.com")
-	r.kubectl(t, "apply", "-f", "testdata/other-server.yaml")
+	r.MustKubectl(t, "delete", "crd", "widgets.example.com")
+	r.MustKubectl(t, "apply", "-f", "testdata/other-server.yaml")
 	calls := 0
 	runner.After = func(row *requests.Row, answer *requests.Answer, taken []*admissionv1.AdmissionRequest) {
 		if calls += len(taken); answer.Code < http.StatusMultipleChoices {
@@ -122,7 +123,7 @@ func testTakenOver(t *testing.T, r *rig, rows map[string][]*requests.Row) {
 	if calls > 1 { // the CustomResourceDefinition may have been served for one more request
 		t.Errorf("the inner door was called %d times", calls)
 	}
-	r.kubectl(t, "delete", "apiservice", "v1.example.com")
+	r.MustKubectl(t, "delete", "apiservice", "v1.example.com")
 }
 
 // reconfigure gives kube-apiserver and Proviso another configuration. change is called between the two.

@@ -119,7 +119,7 @@ func (p *pair) steady(t *testing.T) (stop func()) {
 // write passes there on conditions then. The first one goes on, unless they share a client certificate.
 func TestTwoServers(t *testing.T) {
 	p := newPair(t)
-	p.up(t)
+	p.Start(t, p.Up)
 	p.prepare(t, "requests.yaml")
 	t.Run("a new server", func(t *testing.T) {
 		// A server that has never been seen may have any certificate: it stops the first one, too, until its first canaries.

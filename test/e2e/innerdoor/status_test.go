@@ -29,7 +29,7 @@ spec:
 func (r *rig) enforcementOf(t *testing.T, policy string) string {
 	t.Helper()
 	const columns = `{range .status.enforcement[*]}{.at}={.result}{"\n"}{end}{.status.conditions[?(@.type=="Effective")].reason}: {.status.conditions[?(@.type=="Effective")].message}`
-	output := r.kubectl(t, "get", "clusterauthorizationpolicy", policy, "--output=jsonpath="+columns)
+	output := r.MustKubectl(t, "get", "clusterauthorizationpolicy", policy, "--output=jsonpath="+columns)
 	return strings.Join(slices.Compact(strings.Split(output, "\n")), " ")
 }
 
@@ -43,7 +43,7 @@ func testStatus(t *testing.T, r *rig) {
 		poll.Holds(t, policy+" is "+want, func() bool { got = r.enforcementOf(t, policy); return strings.HasPrefix(got, want) })
 	}
 	const warned = "testdata/status.yaml"
-	output := r.kubectl(t, "apply", "-f", warned)
+	output := r.MustKubectl(t, "apply", "-f", warned)
 	for policy, want := range map[string][2]string{
 		"status-selector":   {"rules[0] (deletecollection configmaps): the condition reads the path or a selector of the request", "InnerDoor=GrantsNothing GrantsNothing: "},
 		"status-not-listed": {"rules[0] (create pods): the inner door is not configured for these writes", "FrontDoor=GrantsNothing GrantsNothing: "},
@@ -62,5 +62,5 @@ func testStatus(t *testing.T, r *rig) {
 			t.Errorf("the review about %s: got %v\n%s\nwant the warning %q", review, err, output, want)
 		}
 	}
-	r.kubectl(t, "delete", "-f", warned)
+	r.MustKubectl(t, "delete", "-f", warned)
 }

@@ -27,6 +27,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/plane"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
@@ -72,7 +73,7 @@ func TestTable(t *testing.T) {
 	t.Parallel()
 	others := newOtherAuthorizer(t)
 	r := newRig(t, "", func(c *cluster.Config) {
-		c.InnerDoor = &cluster.InnerDoor{Configuration: text(t, "inner-door-table.yaml") + withoutNodes + "askOtherAuthorizers: true", KubeAPIServer: others.lines}
+		c.InnerDoor = &cluster.InnerDoor{Configuration: plane.TestData(t, "inner-door-table.yaml") + withoutNodes + "askOtherAuthorizers: true", KubeAPIServer: others.lines}
 	})
 	prepareTable(t, r)
 
@@ -102,8 +103,8 @@ func is(user string) func(*requests.Row) string { return func(*requests.Row) str
 // prepareTable applies what all passes need.
 func prepareTable(t *testing.T, r *rig) {
 	t.Helper()
-	r.apply(t, text(t, "widgets.yaml"))
-	r.apply(t, r.fill(t, table(t, "table.yaml").Manifest(), r.serveWebhook(t, "conversion", convert)))
+	r.MustApply(t, plane.TestData(t, "widgets.yaml"))
+	r.MustApply(t, r.fill(t, table(t, "table.yaml").Manifest(), r.serveWebhook(t, "conversion", convert)))
 	for _, path := range []string{"/apis/example.com/v1/widgets", "/apis/example.com/v2/gadgets"} {
 		poll.Holds(t, path+" is served", func() bool { code, _ := r.send(t, cluster.Admin, "GET", path, "", ""); return code == http.StatusOK })
 	}

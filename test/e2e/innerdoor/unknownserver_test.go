@@ -19,7 +19,7 @@ func TestBarriersOfAnUnknownServer(t *testing.T) {
 	p := newPair(t, func(c *cluster.Config) { c.Args = append(c.Args, "--barriers") })
 	p.InnerDoor.Servers = p.InnerDoor.Servers[:1]
 	p.Servers[1].Args = append(p.Servers[1].Args, "--disable-admission-plugins=ValidatingAdmissionPolicy")
-	p.up(t)
+	p.Start(t, p.Up)
 	if err := p.Servers[1].Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/plane"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
@@ -104,7 +105,7 @@ func (r *rig) kubeAPIServerTime(t *testing.T) time.Duration {
 func TestWorkOfBarriers(t *testing.T) {
 	r := newRig(t, "", func(c *cluster.Config) { c.Args = append(c.Args, "--barriers") })
 	r.prepare(t, "requests.yaml")
-	r.apply(t, text(t, "work.yaml"))
+	r.MustApply(t, plane.TestData(t, "work.yaml"))
 	r.becomes(t, 0, "passes")
 	r.measureBurn(t, "without policies")
 	if os.Getenv("PROVISO_FULL_LOAD") != "" {
@@ -134,11 +135,11 @@ func TestWorkOfBarriers(t *testing.T) {
 func (r *rig) moveBurning(t *testing.T) {
 	t.Helper()
 	elsewhere := strings.NewReplacer("[configmaps]", "[secrets]", "[controllerrevisions]", "[daemonsets]").Replace(burning("moved", `object.data.exists(a, a == "x")`))
-	if code, answer := r.sender.Send(t, nil, http.MethodPost, policiesOfBurn, "application/yaml", elsewhere); code != http.StatusCreated {
+	if code, answer := r.Sender.Send(t, nil, http.MethodPost, policiesOfBurn, "application/yaml", elsewhere); code != http.StatusCreated {
 		t.Fatalf("a policy about other resources: got %d %s", code, answer)
 	}
 	const there = `{"spec": {"rules": [{"verbs": ["create"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]}}`
-	code, answer := r.sender.Send(t, nil, http.MethodPatch, policiesOfBurn+"/moved", "application/merge-patch+json", there)
+	code, answer := r.Sender.Send(t, nil, http.MethodPatch, policiesOfBurn+"/moved", "application/merge-patch+json", there)
 	if code < http.StatusBadRequest || !strings.Contains(answer, "could cost kube-apiserver up to") {
 		t.Errorf("the policy is moved: got %d %s, want an error that says what its barrier costs", code, answer)
 	}
@@ -149,13 +150,13 @@ func (r *rig) writeBurning(t *testing.T, name, condition string) (written int) {
 	t.Helper()
 	for i := range tried {
 		policyName := fmt.Sprintf("%s-%d", name, i)
-		code, answer := r.sender.Send(t, nil, http.MethodPost, policiesOfBurn, "application/yaml", burning(policyName, condition))
+		code, answer := r.Sender.Send(t, nil, http.MethodPost, policiesOfBurn, "application/yaml", burning(policyName, condition))
 		switch {
 		case code == http.StatusCreated:
 			written++
 			// The check of the next one must see it: one that is stored too early would have no barrier.
 			poll.Holds(t, "the policy has a status", func() bool {
-				_, policy := r.sender.Send(t, nil, http.MethodGet, policiesOfBurn+"/"+policyName, "", "")
+				_, policy := r.Sender.Send(t, nil, http.MethodGet, policiesOfBurn+"/"+policyName, "", "")
 				return strings.Contains(policy, `"type":"Effective"`)
 			})
 		case !strings.Contains(answer, "could cost kube-apiserver up to"):

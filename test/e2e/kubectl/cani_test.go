@@ -30,6 +30,7 @@ import (
 
 	"github.com/proviso-authz/proviso/test/testutil/cases"
 	"github.com/proviso-authz/proviso/test/testutil/golden"
+	"github.com/proviso-authz/proviso/test/testutil/plane"
 )
 
 // userPolicy is a random policy: for whom it is, and the rest of its specification in YAML.
@@ -47,8 +48,8 @@ func manifestOf(namespace string, policies []userPolicy) string {
 
 // TestKubectlCanI runs the plugin by kubectl, and compares what it prints.
 func TestKubectlCanI(t *testing.T) {
-	applyForTest(t, text(t, "plugin.yaml"))
-	applyForTest(t, text(t, "agent.yaml"))
+	applyForTest(t, plane.TestData(t, "plugin.yaml"))
+	applyForTest(t, plane.TestData(t, "agent.yaml"))
 	printed := transcript(t, "can-i")
 	golden.Compare(t, filepath.Join("testdata", "can-i.golden.txt"), printed)
 	t.Run("the document", func(t *testing.T) { checkDocument(t, "alice", "can-i", printed) })

@@ -11,11 +11,12 @@ import (
 	"testing"
 
 	"github.com/proviso-authz/proviso/test/testutil/golden"
+	"github.com/proviso-authz/proviso/test/testutil/plane"
 )
 
 // TestKubectlCanImpersonate runs the plugin by kubectl, and compares what it prints.
 func TestKubectlCanImpersonate(t *testing.T) {
-	applyForTest(t, text(t, "can-impersonate.yaml"))
+	applyForTest(t, plane.TestData(t, "can-impersonate.yaml"))
 	labelled, err := os.ReadFile(filepath.Join(stack.Repository, "artifacts", "impersonation", "labelled.yaml"))
 	if err != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
+	"github.com/proviso-authz/proviso/test/testutil/plane"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
@@ -31,7 +32,7 @@ const innerDoor = `resources:
 // TestKubectlCanINames asks about objects of any name, and compares the answers with what happens to requests: some pass, all or none. kube-apiserver's own
 // review of a write on conditions never says yes.
 func TestKubectlCanINames(t *testing.T) {
-	applyForTest(t, text(t, "names.yaml"))
+	applyForTest(t, plane.TestData(t, "names.yaml"))
 	secrets, configMaps := schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	deployments := schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
 	machines := schema.GroupVersionResource{Group: "demo.proviso.dev", Version: "v1alpha1", Resource: "virtualmachines"}

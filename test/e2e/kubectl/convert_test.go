@@ -17,13 +17,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/proviso-authz/proviso/test/testutil/golden"
+	"github.com/proviso-authz/proviso/test/testutil/plane"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 // TestKubectlConvert replaces bindings by their policies: kube-apiserver must answer as before.
 func TestKubectlConvert(t *testing.T) {
-	bindings := text(t, "convert-bindings.yaml")
-	rbac := text(t, "convert.yaml") + "---\n" + bindings
+	bindings := plane.TestData(t, "convert-bindings.yaml")
+	rbac := plane.TestData(t, "convert.yaml") + "---\n" + bindings
 	applyForTest(t, rbac)
 	time.Sleep(time.Second) // until the authorizer of kube-apiserver has the roles
 	before := convertAnswers(t)

@@ -21,7 +21,6 @@ import (
 	"testing"
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	"sigs.k8s.io/yaml"
 
 	kubectlplugin "github.com/proviso-authz/proviso/pkg/kubectl"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
@@ -72,16 +71,6 @@ func plugin(t *testing.T, user, input string, args ...string) (out, errOut strin
 	return stdout.String(), stderr.String(), code
 }
 
-// text reads a file of testdata.
-func text(t *testing.T, name string) string {
-	t.Helper()
-	content, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(content)
-}
-
 // applyForTest applies a manifest until the end of a test, and waits until its objects are ready.
 func applyForTest(t *testing.T, manifest string) {
 	t.Helper()
@@ -106,8 +95,9 @@ func transcript(t *testing.T, command string) string {
 		Inputs   map[string]string
 		Commands map[string][]struct{ As, Input, Args string }
 	}
-	if err := yaml.UnmarshalStrict([]byte(text(t, "commands.yaml")), &file); err != nil || len(file.Commands[command]) == 0 {
-		t.Fatalf("%d commands of %s, %v", len(file.Commands[command]), command, err)
+	plane.ReadYAML(t, "commands.yaml", &file)
+	if len(file.Commands[command]) == 0 {
+		t.Fatalf("there are no commands %s", command)
 	}
 	var printed strings.Builder
 	for _, row := range file.Commands[command] {

@@ -20,16 +20,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/proviso-authz/proviso/test/testutil/golden"
+	"github.com/proviso-authz/proviso/test/testutil/plane"
 )
 
 // TestKubectlWhoCan runs the plugin by kubectl, and compares what it prints.
 func TestKubectlWhoCan(t *testing.T) {
-	applyForTest(t, strings.ReplaceAll(text(t, "plugin.yaml"), "plugin", "shared")) // the namespace plugin may still be being deleted
+	applyForTest(t, strings.ReplaceAll(plane.TestData(t, "plugin.yaml"), "plugin", "shared")) // the namespace plugin may still be being deleted
 	printed := transcript(t, "who-can")
 	golden.Compare(t, filepath.Join("testdata", "who-can.golden.txt"), printed)
 	checkDocument(t, "admin", "who-can", printed)
 	t.Run("with a part of the permissions", func(t *testing.T) {
-		applyForTest(t, text(t, "who-can-reader.yaml"))
+		applyForTest(t, plane.TestData(t, "who-can-reader.yaml"))
 		out, errOut, code := plugin(t, "agent", "", "who-can", "get", "virtualmachines", "-n", "shared", "-o", "json")
 		list := whoCan{}
 		if err := json.Unmarshal([]byte(out), &list); err != nil || code != 1 || list.Complete || len(list.Gaps) < 3 || !strings.Contains(errOut, "the list may be incomplete") {
@@ -63,47 +64,34 @@ func (w *whoCan) has(kind, namespace, name string) bool {
 
 // TestKubectlWhoCanNarrower makes the requests that the list says: without what it takes they are refused, and with it they pass.
 func TestKubectlWhoCanNarrower(t *testing.T) {
-	applyForTest(t, text(t, "narrow.yaml"))
-	for _, tc := range []struct {
-		question, user string
-		// want is the answer, and what its part takes. without and with are arguments of kubectl.
-		want          string
-		without, with string
-	}{
-		{"list secrets -n narrow", "alice", "yes-if -l owner=alice", "get secrets -n narrow", "get secrets -n narrow -l owner=alice"},
-		{"watch secrets -n narrow", "alice", "", "get secrets -n narrow --watch-only --request-timeout=1s -l owner=alice", ""},
-		{"list secrets -n narrow", "bob", "yes-if --field-selector metadata.name=db", "get secrets -n narrow", "get secrets -n narrow --field-selector metadata.name=db"},
-		{"get secrets -n narrow", "bob", "yes-if the name is db", "get secrets web -n narrow", "get secrets db -n narrow"},
-		{"get secrets -A", "bob", "yes-if -n narrow and the name is db", "get secrets db -n narrow-prod", "get secrets db -n narrow"},
-		{"get secrets -n narrow", "agent", `yes-if request.name == "web"`, "get secrets db -n narrow", "get secrets web -n narrow"},
-		{"get secrets/web -n narrow", "carol", "yes ", "", "get secrets web -n narrow"},
-		{"get secrets/web -n narrow-prod", "carol", "", "get secrets db -n narrow-prod", ""},
-		{"get secrets/web -A", "carol", `yes-if namespaceObject.metadata.?labels[?"tier"].orValue("") == "dev"`, "get secrets web -n narrow-prod", "get secrets web -n narrow"},
-	} {
-		out, errOut, code := plugin(t, "admin", "", append([]string{"who-can", "-o", "json"}, strings.Fields(tc.question)...)...)
+	applyForTest(t, plane.TestData(t, "narrow.yaml"))
+	var rows []struct{ Question, User, Want, Without, With string }
+	plane.ReadYAML(t, "narrower.yaml", &rows)
+	for _, tc := range rows {
+		out, errOut, code := plugin(t, "admin", "", append([]string{"who-can", "-o", "json"}, strings.Fields(tc.Question)...)...)
 		list := whoCan{}
 		if err := json.Unmarshal([]byte(out), &list); err != nil || code != 0 || !list.Complete {
-			t.Fatalf("%s: %d %s, %v", tc.question, code, errOut, err)
+			t.Fatalf("%s: %d %s, %v", tc.Question, code, errOut, err)
 		}
 		got := ""
 		for _, s := range list.Subjects {
 			for _, part := range s.Parts { // users may have permissions in the namespaces of other tests, too
-				if found := s.Answer + " " + cmp.Or(part.Words, part.Condition); s.Kind == "User" && s.Name == tc.user && (got == "" || found == tc.want) {
+				if found := s.Answer + " " + cmp.Or(part.Words, part.Condition); s.Kind == "User" && s.Name == tc.User && (got == "" || found == tc.Want) {
 					got = found
 				}
 			}
 		}
-		if got != tc.want {
-			t.Errorf("%s: %s: got %q, want %q", tc.question, tc.user, got, tc.want)
+		if got != tc.Want {
+			t.Errorf("%s: %s: got %q, want %q", tc.Question, tc.User, got, tc.Want)
 		}
-		if tc.without != "" {
-			if _, errs, err := kubectl(t, tc.user, strings.Fields(tc.without)...); err == nil || !strings.Contains(errs, "forbidden") {
-				t.Errorf("%s: %s passes: %v %s", tc.user, tc.without, err, errs)
+		if tc.Without != "" {
+			if _, errs, err := kubectl(t, tc.User, strings.Fields(tc.Without)...); err == nil || !strings.Contains(errs, "forbidden") {
+				t.Errorf("%s: %s passes: %v %s", tc.User, tc.Without, err, errs)
 			}
 		}
-		if tc.with != "" {
-			if _, errs, err := kubectl(t, tc.user, strings.Fields(tc.with)...); err != nil {
-				t.Errorf("%s: %s is refused: %s", tc.user, tc.with, errs)
+		if tc.With != "" {
+			if _, errs, err := kubectl(t, tc.User, strings.Fields(tc.With)...); err != nil {
+				t.Errorf("%s: %s is refused: %s", tc.User, tc.With, errs)
 			}
 		}
 	}

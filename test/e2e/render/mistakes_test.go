@@ -13,6 +13,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/proviso-authz/proviso/pkg/kubectl"
+	"github.com/proviso-authz/proviso/test/testutil/plane"
 )
 
 // badInput is a row of bad-input.yaml.
@@ -27,7 +28,7 @@ func badInputs(t *testing.T) map[string]map[string]badInput {
 		Texts    map[string]string
 		Commands map[string]map[string]badInput
 	}
-	readYAML(t, "bad-input.yaml", &file)
+	plane.ReadYAML(t, "bad-input.yaml", &file)
 	for _, kinds := range file.Commands {
 		for kind, row := range kinds {
 			for name, text := range file.Texts {

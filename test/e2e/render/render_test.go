@@ -7,7 +7,6 @@ SPDX-License-Identifier: Apache-2.0
 package render_test
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"os"
@@ -17,21 +16,15 @@ import (
 	"strings"
 	"testing"
 
-	"sigs.k8s.io/yaml"
-
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
 	"github.com/proviso-authz/proviso/test/testutil/documents"
+	"github.com/proviso-authz/proviso/test/testutil/plane"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
 // rig is an etcd and a kube-apiserver without any flag for Proviso.
-type rig struct {
-	*cluster.Cluster
-
-	repository string
-	sender     *requests.Sender
-}
+type rig struct{ *plane.Own }
 
 // onEachKubernetes runs a test with each kube-apiserver that is built.
 func onEachKubernetes(t *testing.T, test func(*testing.T, *rig)) {
@@ -46,40 +39,9 @@ func onEachKubernetes(t *testing.T, test func(*testing.T, *rig)) {
 
 func newRig(t *testing.T, oldest bool) *rig {
 	t.Helper()
-	repository, err := filepath.Abs(filepath.Join("..", "..", ".."))
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := os.MkdirTemp("", "render-") // short enough for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	r := &rig{repository: repository}
-	r.Cluster, err = cluster.New(cluster.Config{
-		Dir: dir, Bin: filepath.Join(repository, "_output", "bin"), Manifests: filepath.Join(repository, "artifacts"), Managed: true, Oldest: oldest, Log: t.Logf,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.StopAfter(t)
-	for _, start := range []func(context.Context) error{r.StartEtcd, r.StartKubeAPIServer} {
-		if err := start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	setup, err := os.ReadFile(filepath.Join("testdata", "setup.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Apply(t.Context(), string(setup)); err != nil {
-		t.Fatal(err)
-	}
-	admin, err := r.Client(cluster.Admin)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.sender = requests.NewSender(admin, r.NewUser)
+	r := &rig{plane.Prepare(t, cluster.Config{Managed: true, Oldest: oldest})}
+	r.Start(t, r.StartEtcd, r.StartKubeAPIServer)
+	r.MustApply(t, plane.TestData(t, "setup.yaml"))
 	return r
 }
 
@@ -108,18 +70,6 @@ func (r *rig) must(t *testing.T, script string) string {
 	return out + errOut
 }
 
-// readYAML reads a file of testdata.
-func readYAML(t *testing.T, name string, into any) {
-	t.Helper()
-	content, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.UnmarshalStrict(content, into); err != nil {
-		t.Fatalf("%s: %v", name, err)
-	}
-}
-
 // command is a row of commands.yaml.
 type command struct {
 	Name, Run string
@@ -135,7 +85,7 @@ type command struct {
 func commands(t *testing.T, group string) []command {
 	t.Helper()
 	var groups map[string][]command
-	readYAML(t, "commands.yaml", &groups)
+	plane.ReadYAML(t, "commands.yaml", &groups)
 	if len(groups[group]) == 0 {
 		t.Fatalf("there are no commands %s", group)
 	}
@@ -159,7 +109,7 @@ func runCommands(t *testing.T, r *rig, group string) {
 // runTable waits until each policy refuses the first request of the table that it is to refuse, and then sends all requests in order. No policy is named in the answer to a request that passes.
 func runTable(t *testing.T, r *rig) {
 	t.Helper()
-	rows, runner := table(t), &requests.Runner{Sender: r.sender}
+	rows, runner := table(t), &requests.Runner{Sender: r.Sender}
 	runner.Want = func(row *requests.Row) *requests.Outcome {
 		want := row.Outcome
 		if want.Code != http.StatusForbidden {
@@ -195,7 +145,7 @@ func TestTable(t *testing.T) {
 		r.must(t, render+" | kubectl delete -f -")
 		poll.Holds(t, "the barriers are gone", func() bool {
 			const pod = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "host"}, "spec": {"hostNetwork": true, "containers": [{"name": "c", "image": "c"}]}}`
-			code, _ := r.sender.Send(t, &requests.User{Name: "alice"}, http.MethodPost, "/api/v1/namespaces/team-a/pods?dryRun=All", "application/json", pod)
+			code, _ := r.Sender.Send(t, &requests.User{Name: "alice"}, http.MethodPost, "/api/v1/namespaces/team-a/pods?dryRun=All", "application/json", pod)
 			return code == http.StatusCreated
 		})
 		if _, _, code := r.shell(t, render+" --check"); code != 1 {
@@ -237,7 +187,7 @@ func checkTampering(t *testing.T, r *rig, render string) {
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, false)
-	content, err := os.ReadFile(filepath.Join(r.repository, "docs", "kubectl-proviso.md"))
+	content, err := os.ReadFile(filepath.Join(r.Repository, "docs", "kubectl-proviso.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,14 +11,15 @@ import (
 	"testing"
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/plane"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
 // testBoundary has users whom RBAC or a policy allows what the webhook denies, in every place in which Proviso decides: at kube-apiserver and on Proviso's own port,
 // as authors of policies, in the checks of conditions, and in reviews. Beside each is a user whom the webhook does not deny.
 func testBoundary(t *testing.T, r *rig) {
-	r.apply(t, "boundary.yaml")
-	runner := &requests.Runner{Sender: r.sender}
+	r.MustApply(t, plane.TestData(t, "boundary.yaml"))
+	runner := &requests.Runner{Sender: r.Sender}
 	rows := r.rows["boundary"]
 	runner.Await(t, rows[0]) // the policies become effective in their own time
 	for _, row := range rows {

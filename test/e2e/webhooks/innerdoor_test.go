@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/plane"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
@@ -20,8 +21,8 @@ func TestInnerDoorWithWebhooks(t *testing.T) {
 		t.Run(group, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, &cluster.InnerDoor{Configuration: fmt.Sprintf("resources: [{resource: configmaps}]\naskOtherAuthorizers: %t", asksOthers)})
-			r.apply(t, "small.yaml")
-			runner, rows := &requests.Runner{Sender: r.sender}, r.rows[group]
+			r.MustApply(t, plane.TestData(t, "small.yaml"))
+			runner, rows := &requests.Runner{Sender: r.Sender}, r.rows[group]
 			runner.Await(t, rows[0]) // until the first canaries have been answered, nothing passes
 			runner.Run(t, rows)
 		})

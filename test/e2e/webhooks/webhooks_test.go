@@ -33,6 +33,7 @@ import (
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/plane"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
@@ -40,14 +41,13 @@ const namespace = "hooked"
 
 // rig is a control plane whose Proviso asks a real HTTPS webhook. Its answer depends on the user.
 type rig struct {
-	*cluster.Cluster
+	*plane.Own
 	hook *httptest.Server
 	// kube is a client of kube-apiserver as admin, with which the webhook asks back, and other is the URL of a second Proviso, whose webhook is the first.
 	kube  kubernetes.Interface
 	other string
-	// sender sends requests to kube-apiserver, and rows are the tables of requests.
-	sender *requests.Sender
-	rows   map[string][]*requests.Row
+	// rows are the tables of requests.
+	rows map[string][]*requests.Row
 
 	mu sync.Mutex
 	// asked has the resources of each user about which the webhook was asked.
@@ -237,16 +237,9 @@ func closedPort(t *testing.T) string {
 // newRig starts a control plane, with the inner door or without.
 func newRig(t *testing.T, innerDoor *cluster.InnerDoor) *rig {
 	t.Helper()
-	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &rig{asked: map[string][]string{}}
+	r := &rig{Own: plane.Prepare(t, cluster.Config{InnerDoor: innerDoor}), asked: map[string][]string{}}
 	r.hook = httptest.NewTLSServer(http.HandlerFunc(r.serve))
 	t.Cleanup(r.hook.Close)
-	if r.Cluster, err = cluster.New(cluster.Config{Dir: t.TempDir(), Bin: filepath.Join(root, "_output", "bin"), Manifests: filepath.Join(root, "artifacts"), Log: t.Logf, InnerDoor: innerDoor}); err != nil {
-		t.Fatal(err)
-	}
 	if _, _, err := r.NewUser(cluster.Admin, cluster.Users[cluster.Admin]...); err != nil {
 		t.Fatal(err)
 	}
@@ -254,30 +247,15 @@ func newRig(t *testing.T, innerDoor *cluster.InnerDoor) *rig {
 	r.Args = []string{"--authorization-config=" + r.configuration(t, ca,
 		member{"open", r.hook.URL, "NoOpinion"}, member{"closed", r.hook.URL, "Deny"}, member{"opendown", down, "NoOpinion"}, member{"closeddown", down, "Deny"},
 		member{"pair", r.hook.URL + hangs, "NoOpinion"}, member{"pair-next", r.hook.URL, "NoOpinion"})}
-	r.StopAfter(t)
-	if err := r.Up(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	r.Start(t, r.Up)
 	admin, err := r.Client(cluster.Admin)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.kube, r.sender = kubernetes.NewForConfigOrDie(admin), requests.NewSender(admin, r.NewUser)
+	r.kube = kubernetes.NewForConfigOrDie(admin)
 	r.rows = requests.ReadFile(t, filepath.Join("testdata", "webhooks.yaml"), nil, isAsked, isSlow, isForeign).Rows
-	r.apply(t, "setup.yaml")
+	r.MustApply(t, plane.TestData(t, "setup.yaml"))
 	return r
-}
-
-// apply applies a manifest of testdata, and waits until it is ready.
-func (r *rig) apply(t *testing.T, name string) {
-	t.Helper()
-	content, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.Apply(t.Context(), string(content)); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // TestWebhooksThroughKubeAPIServer sends requests to a real kube-apiserver, whose front door asks webhooks: one that answers, one that is down, one that is
@@ -286,7 +264,7 @@ func TestWebhooksThroughKubeAPIServer(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	t.Run("lists", func(t *testing.T) { testLists(t, r) })
-	t.Run("conditions", func(t *testing.T) { (&requests.Runner{Sender: r.sender}).Run(t, r.rows["conditions"]) })
+	t.Run("conditions", func(t *testing.T) { (&requests.Runner{Sender: r.Sender}).Run(t, r.rows["conditions"]) })
 	t.Run("boundary", func(t *testing.T) { testBoundary(t, r) })
 	t.Run("two Provisos", func(t *testing.T) { testTwoProvisos(t, r) })
 }
@@ -303,7 +281,7 @@ const soon, late = 1500 * time.Millisecond, 2800 * time.Millisecond
 
 // testLists has users whom RBAC lets list ConfigMaps, and not pods. They list both.
 func testLists(t *testing.T, r *rig) {
-	runner := &requests.Runner{Sender: r.sender}
+	runner := &requests.Runner{Sender: r.Sender}
 	for _, row := range r.rows["lists"] {
 		before, started := len(r.calls(row.User.Name)), time.Now()
 		if problem := runner.Try(t, row); problem != "" {
@@ -336,7 +314,7 @@ func testLists(t *testing.T, r *rig) {
 func (r *rig) listPods(t *testing.T, user string) (code int, took time.Duration) {
 	t.Helper()
 	started := time.Now()
-	code, _ = r.sender.Send(t, &requests.User{Name: user, Groups: []string{"hooked"}, Certificate: true}, http.MethodGet, "/api/v1/namespaces/"+namespace+"/pods", "", "")
+	code, _ = r.Sender.Send(t, &requests.User{Name: user, Groups: []string{"hooked"}, Certificate: true}, http.MethodGet, "/api/v1/namespaces/"+namespace+"/pods", "", "")
 	return code, time.Since(started)
 }
 

@@ -21,7 +21,6 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
-	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
@@ -111,10 +110,7 @@ func (r *rig) configure(t *testing.T, configuration string) {
 	if err := errors.Join(r.WriteInnerDoor(t.Context()), r.Kill(), r.StartProviso(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	poll.Holds(t, "kube-apiserver is known to call the inner door", func() bool {
-		_, state := r.direct(t, "/readyz/inner-door")
-		return strings.Contains(state, r.KubeAPIServerURL()+": known:")
-	})
+	r.shows(t, "/readyz/inner-door", r.KubeAPIServerURL()+": known:")
 }
 
 // testControllers creates and deletes objects, and expects what controllers make of them.

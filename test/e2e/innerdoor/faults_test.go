@@ -69,14 +69,10 @@ func testAudit(t *testing.T, r *rig) {
 // testMetrics looks for the metrics of both doors that no other server has.
 func testMetrics(t *testing.T, r *rig) {
 	server := fmt.Sprintf("{server=%q} 1", r.KubeAPIServerURL())
-	poll.Holds(t, "the metrics have all outcomes so far", func() bool {
-		_, metrics := r.direct(t, "/metrics")
-		return !slices.ContainsFunc([]string{
-			"proviso_inner_door_known" + server, "proviso_inner_door_called" + server, `proviso_inner_door_probes_total{result="good"} `,
-			`proviso_webhook_authorize_inner_door_answers_total{answer="passed"} `, `proviso_webhook_authorize_inner_door_read_checks_total{result="allowed"} `,
-			`proviso_webhook_admit_requests_total{decision="allowed"} `, `proviso_webhook_admit_requests_total{decision="denied"} `,
-		}, func(line string) bool { return !strings.Contains(metrics, "\n"+line) })
-	})
+	r.shows(t, "/metrics",
+		"\nproviso_inner_door_known"+server, "\nproviso_inner_door_called"+server, "\n"+`proviso_inner_door_probes_total{result="good"} `,
+		"\n"+`proviso_webhook_authorize_inner_door_answers_total{answer="passed"} `, "\n"+`proviso_webhook_authorize_inner_door_read_checks_total{result="allowed"} `,
+		"\n"+`proviso_webhook_admit_requests_total{decision="allowed"} `, "\n"+`proviso_webhook_admit_requests_total{decision="denied"} `)
 }
 
 // testLateBodies sends a body that arrives after the policy of its user is gone.

@@ -194,8 +194,22 @@ func (r *rig) audits(t *testing.T, texts ...string) {
 		if err != nil {
 			return err.Error()
 		}
-		return strings.Join(slices.DeleteFunc(slices.Clone(texts), func(text string) bool { return strings.Contains(string(log), text) }), ", ")
+		return lacks(string(log), texts)
 	})
+}
+
+// shows waits until a path of Proviso's main port has texts.
+func (r *rig) shows(t *testing.T, path string, texts ...string) {
+	t.Helper()
+	poll.Eventually(t, path, func() string {
+		_, answer := r.direct(t, path)
+		return lacks(answer, texts)
+	})
+}
+
+// lacks returns those of some texts that are not in another one.
+func lacks(in string, texts []string) string {
+	return strings.Join(slices.DeleteFunc(slices.Clone(texts), func(text string) bool { return strings.Contains(in, text) }), ", ")
 }
 
 // direct gets a path from Proviso's main port, as admin.

@@ -28,14 +28,15 @@ type auditCounts struct {
 	ObservedGeneration, Decided, Errors, Undetermined int64
 }
 
-// grantToAll lets the users of all recipes do everything by RBAC.
-const grantToAll = `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: recipes}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
-subjects:
-`
+// grantAll lets the users of recipes do everything by RBAC.
+func (a *recipeSender) grantAll(t *testing.T, recipes ...*recipe) {
+	t.Helper()
+	manifest := plane.TestData(t, "recipes-grant.yaml")
+	for _, recipe := range recipes {
+		manifest += fmt.Sprintf("- {apiGroup: rbac.authorization.k8s.io, kind: User, name: %q}\n", recipe.as.Name)
+	}
+	a.MustApply(t, manifest)
+}
 
 // testRecipesInAudit sends the requests of all recipes as dry runs, of users with and without permission by RBAC: first without
 // the policies, and then with all of them in Audit. The answers are the same, and the policies count.
@@ -49,10 +50,7 @@ func testRecipesInAudit(t *testing.T, r *rig) {
 			}
 		}
 	}
-	poll.Holds(t, "Proviso knows that kube-apiserver calls it for reviews", func() bool {
-		_, groups := r.direct(t, "/readyz/review-groups")
-		return strings.Contains(groups, "authorization.k8s.io/v1alpha1: proviso: ")
-	})
+	r.shows(t, "/readyz/review-groups", "authorization.k8s.io/v1alpha1: proviso: ")
 	refused := a.sendAll(t)
 	a.grant(t, true)
 	granted := a.sendAll(t)
@@ -125,11 +123,7 @@ func (a *recipesInAudit) dryRun(t *testing.T, row *requests.Row) (int, string) {
 func (a *recipesInAudit) grant(t *testing.T, all bool) {
 	t.Helper()
 	if all {
-		subjects := ""
-		for _, recipe := range a.recipes {
-			subjects += fmt.Sprintf("- {apiGroup: rbac.authorization.k8s.io, kind: User, name: %q}\n", recipe.as.Name)
-		}
-		a.MustApply(t, grantToAll+subjects)
+		a.grantAll(t, a.recipes...)
 	} else {
 		a.MustKubectl(t, "delete", "clusterrolebinding", "recipes")
 	}

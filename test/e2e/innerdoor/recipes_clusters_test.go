@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package innerdoor_test
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -70,7 +69,7 @@ func TestRecipesOnManagedCluster(t *testing.T) {
 	for _, recipe := range a.recipes {
 		t.Run(recipe.name, func(t *testing.T) {
 			if recipe.managed() == deniesThere {
-				a.MustApply(t, grantToAll+fmt.Sprintf("- {apiGroup: rbac.authorization.k8s.io, kind: User, name: %q}\n", recipe.as.Name))
+				a.grantAll(t, recipe)
 				a.testByBarrier(t, recipe)
 				return
 			}

@@ -28,10 +28,9 @@ import (
 // TestOwnRows has requests and configurations that could open the inner door, one by one.
 func TestOwnRows(t *testing.T) {
 	t.Parallel()
-	others := newOtherAuthorizer(t)
 	resources := plane.TestData(t, "inner-door-table.yaml")
 	r := newRig(t, "", func(c *cluster.Config) {
-		c.InnerDoor = &cluster.InnerDoor{Configuration: resources + "askOtherAuthorizers: true", KubeAPIServer: others.lines}
+		c.InnerDoor = &cluster.InnerDoor{Configuration: resources + "askOtherAuthorizers: true", KubeAPIServer: newOtherAuthorizer(t)}
 	})
 	r.MustApply(t, plane.TestData(t, "widgets.yaml"))
 	rows, runner := r.prepare(t, "own.yaml"), r.runner()
@@ -114,7 +113,7 @@ func testTakenOver(t *testing.T, r *rig, rows map[string][]*requests.Row) {
 	r.MustKubectl(t, "delete", "crd", "widgets.example.com")
 	r.MustKubectl(t, "apply", "-f", "testdata/other-server.yaml")
 	calls := 0
-	runner.After = func(row *requests.Row, answer *requests.Answer, taken []*admissionv1.AdmissionRequest) {
+	runner.After = func(_ *requests.Row, answer *requests.Answer, taken []*admissionv1.AdmissionRequest) {
 		if calls += len(taken); answer.Code < http.StatusMultipleChoices {
 			t.Errorf("got %d %s from a server that does not call the inner door", answer.Code, answer.Body)
 		}

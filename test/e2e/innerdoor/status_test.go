@@ -6,23 +6,13 @@ SPDX-License-Identifier: Apache-2.0
 package innerdoor_test
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/proviso-authz/proviso/test/testutil/plane"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
-
-// reviewOf is a review of authorization.k8s.io/v1alpha1 that asks for conditions.
-const reviewOf = `
-apiVersion: authorization.k8s.io/v1alpha1
-kind: SubjectAccessReview
-spec:
-  user: %s
-  resourceAttributes: {verb: create, version: v1, resource: %s, namespace: ` + demo + `}
-  conditionalAuthorization: {mode: HumanReadable}
-`
 
 // enforcementOf returns where the rules of a policy are enforced, each place and result once, and the reason and the message of the
 // condition Effective.
@@ -57,7 +47,7 @@ func testStatus(t *testing.T, r *rig) {
 	for review, want := range map[[2]string]string{
 		{"dana", "persistentvolumeclaims"}: "", {"nina", "pods"}: "does not enforce conditions on create pods", {"nina", "secrets"}: "one of them could deny",
 	} {
-		output, err := r.Kubectl(t.Context(), fmt.Sprintf(reviewOf, review[0], review[1]), "create", "-f", "-", "--output=yaml")
+		output, err := r.Kubectl(t.Context(), strings.NewReplacer("USER", review[0], "RESOURCE", review[1]).Replace(plane.TestData(t, "status-review.yaml")), "create", "-f", "-", "--output=yaml")
 		if err != nil || !strings.Contains(output, "conditionsChain") || !strings.Contains(output, want) || strings.Contains(output, "Warning:") != (want != "") {
 			t.Errorf("the review about %s: got %v\n%s\nwant the warning %q", review, err, output, want)
 		}

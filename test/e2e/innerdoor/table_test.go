@@ -71,9 +71,8 @@ func certificateRequest(t *testing.T) string {
 // RBAC allows that request only, and as a user whom another webhook allows everything.
 func TestTable(t *testing.T) {
 	t.Parallel()
-	others := newOtherAuthorizer(t)
 	r := newRig(t, "", func(c *cluster.Config) {
-		c.InnerDoor = &cluster.InnerDoor{Configuration: plane.TestData(t, "inner-door-table.yaml") + withoutNodes + "askOtherAuthorizers: true", KubeAPIServer: others.lines}
+		c.InnerDoor = &cluster.InnerDoor{Configuration: plane.TestData(t, "inner-door-table.yaml") + withoutNodes + "askOtherAuthorizers: true", KubeAPIServer: newOtherAuthorizer(t)}
 	})
 	prepareTable(t, r)
 

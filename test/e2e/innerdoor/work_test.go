@@ -23,35 +23,19 @@ import (
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
-// burns are conditions that take as long as they can in kube-apiserver, and never hold, and how many policies with one of them may have a
-// barrier in one namespace.
-var burns = []struct {
-	name, condition string
-	least, most     int
-}{
-	{name: "each-pair-of-keys", condition: `object.data.exists(a, object.data.exists(b, a == b + "x"))`},
-	{name: "lists-of-keys", condition: `object.data.exists(a, object.data.map(b, b).size() == 0)`},
-	{name: "each-pair-of-finalizers", condition: `object.metadata.finalizers.exists(a, !(a in object.metadata.finalizers))`, least: 1, most: 1},
-	{name: "keys", condition: `object.data.exists(a, a == "x")`, least: 1, most: 15},
-	{name: "values", condition: `object.data.exists(a, object.data[a] + "x" == "y")`, most: tried},
+// burn is a condition that takes as long as it can in kube-apiserver, and never holds, and how many policies with it may have a barrier in one namespace.
+type burn struct {
+	Name, Condition string
+	Least, Most     int
 }
 
 // tried is how many policies with one condition are written.
 const tried = 20
 
 // burning is a policy that takes long and never denies.
-func burning(name, condition string) string {
-	return fmt.Sprintf(`
-apiVersion: policy.proviso.dev/v1alpha1
-kind: AuthorizationPolicy
-metadata: {namespace: burn, name: %s}
-spec:
-  effect: Deny
-  rules:
-  - {verbs: [create], apiGroups: [""], apiVersions: [v1], resources: [configmaps]}
-  - {verbs: [create], apiGroups: [apps], apiVersions: [v1], resources: [controllerrevisions]}
-  condition: '%s'
-`, name, condition)
+func burning(t *testing.T, name, condition string) string {
+	t.Helper()
+	return strings.NewReplacer("NAME", name, "CONDITION", condition).Replace(plane.TestData(t, "burning.yaml"))
 }
 
 const (
@@ -113,13 +97,15 @@ func TestWorkOfBarriers(t *testing.T) {
 		r.flood(t, "without policies, 30,000 keys", keys(30_000, 0))
 	}
 
+	var burns []burn
+	plane.ReadYAML(t, "burns.yaml", &burns)
 	written := 0
 	for _, b := range burns {
-		n := r.writeBurning(t, b.name, b.condition)
-		if n < b.least || n > b.most {
-			t.Errorf("%s: %d policies were written, want %d to %d", b.name, n, b.least, b.most)
+		n := r.writeBurning(t, b.Name, b.Condition)
+		if n < b.Least || n > b.Most {
+			t.Errorf("%s: %d policies were written, want %d to %d", b.Name, n, b.Least, b.Most)
 		}
-		t.Logf("%s: %d of %d policies were written", b.name, n, tried)
+		t.Logf("%s: %d of %d policies were written", b.Name, n, tried)
 		written += n
 	}
 	poll.Holds(t, "all barriers are enforced", func() bool {
@@ -134,7 +120,7 @@ func TestWorkOfBarriers(t *testing.T) {
 // moveBurning writes a policy about resources for which there is time, and then moves it to those for which there is none.
 func (r *rig) moveBurning(t *testing.T) {
 	t.Helper()
-	elsewhere := strings.NewReplacer("[configmaps]", "[secrets]", "[controllerrevisions]", "[daemonsets]").Replace(burning("moved", `object.data.exists(a, a == "x")`))
+	elsewhere := strings.NewReplacer("[configmaps]", "[secrets]", "[controllerrevisions]", "[daemonsets]").Replace(burning(t, "moved", `object.data.exists(a, a == "x")`))
 	if code, answer := r.Sender.Send(t, nil, http.MethodPost, policiesOfBurn, "application/yaml", elsewhere); code != http.StatusCreated {
 		t.Fatalf("a policy about other resources: got %d %s", code, answer)
 	}
@@ -150,7 +136,7 @@ func (r *rig) writeBurning(t *testing.T, name, condition string) (written int) {
 	t.Helper()
 	for i := range tried {
 		policyName := fmt.Sprintf("%s-%d", name, i)
-		code, answer := r.Sender.Send(t, nil, http.MethodPost, policiesOfBurn, "application/yaml", burning(policyName, condition))
+		code, answer := r.Sender.Send(t, nil, http.MethodPost, policiesOfBurn, "application/yaml", burning(t, policyName, condition))
 		switch {
 		case code == http.StatusCreated:
 			written++

@@ -67,7 +67,9 @@ func TestUninstall(t *testing.T) {
 		t.Errorf("got %s", left)
 	}
 	// The commands of docs/barriers.md that need nothing of Proviso.
-	if output, err := r.Shell(t.Context(), commandsOf(t, r)).CombinedOutput(); err != nil {
+	shell := r.Shell(t.Context(), "sh -e")
+	shell.Stdin = strings.NewReader(commandsOf(t, r))
+	if output, err := shell.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, output)
 	}
 	if left := r.barriers(t); left != "" {

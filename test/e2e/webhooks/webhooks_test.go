@@ -200,23 +200,11 @@ func (r *rig) configuration(t *testing.T, ca []byte, members ...member) string {
 		if err := clientcmd.WriteToFile(*kubeconfig, file); err != nil {
 			t.Fatal(err)
 		}
-		list = append(list, fmt.Sprintf(`
-- type: Webhook
-  name: %s.example.com
-  webhook:
-    timeout: 10s
-    subjectAccessReviewVersion: v1alpha1
-    matchConditionSubjectAccessReviewVersion: v1
-    failurePolicy: %s
-    cacheAuthorizedRequests: false
-    cacheUnauthorizedRequests: false
-    connectionInfo: {type: KubeConfigFile, kubeConfigFile: %s}
-    conditionsEndpointKubeConfigContext: hook
-    authorizationConditionsReviewVersion: v1alpha1
-    matchConditions: [{expression: "request.user.startsWith('%s-')"}]`, m.name, m.failurePolicy, file, strings.Split(m.name, "-")[0]))
+		fill := strings.NewReplacer("NAME", m.name, "POLICY", m.failurePolicy, "KUBECONFIG", file, "PREFIX", strings.Split(m.name, "-")[0])
+		list = append(list, fill.Replace(plane.TestData(t, "authorizer.yaml")))
 	}
 	file := filepath.Join(dir, "config.yaml")
-	content := "apiVersion: config.proviso.dev/v1alpha1\nkind: AuthorizationConfiguration\nauthorizers:" + strings.Join(list, "") + "\n"
+	content := "apiVersion: config.proviso.dev/v1alpha1\nkind: AuthorizationConfiguration\nauthorizers:\n" + strings.Join(list, "")
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -22,54 +22,17 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/plane"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
-// lockedRBAC lets rob write what the policy locked is about.
-const lockedRBAC = `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: locked}
-rules: [{verbs: ["*"], apiGroups: [""], resources: [persistentvolumeclaims, serviceaccounts]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: locked}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: locked}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: rob}]
-`
-
-// lockedPolicy denies writes of objects with the label locked, and with another one.
-func lockedPolicy(other string) string {
-	return fmt.Sprintf(`
-apiVersion: policy.proviso.dev/v1alpha1
-kind: ClusterAuthorizationPolicy
-metadata: {name: locked}
-spec:
-  effect: Deny
-  description: what is locked stays
-  subjects: [{kind: User, name: dana}, {kind: User, name: rob}]
-  rules:
-  - {verbs: [create, update, patch, delete], apiGroups: [""], apiVersions: [v1], resources: [persistentvolumeclaims, serviceaccounts]}
-  condition: |
-    [object, oldObject].exists(o, o != null && ["locked", %q].exists(l, l in o.metadata.?labels.orValue({})))
-`, other)
-}
-
 // goesOnMark is the mark of rows whose requests must pass all the time.
 const goesOnMark = "goes on"
-
-const dryRun = "?dryRun=All"
 
 func locked(t *testing.T) map[string][]*requests.Row {
 	t.Helper()
 	return table(t, "locked.yaml", goesOnMark).Rows
-}
-
-// runnerAt sends rows to a kube-apiserver.
-func (p *pair) runnerAt(server int) *requests.Runner {
-	return &requests.Runner{Sender: p.sender.At(p.Servers[server].URL())}
 }
 
 // sendRow sends a row to a kube-apiserver. There is an error if there is no answer in time.
@@ -78,6 +41,12 @@ func (p *pair) sendRow(ctx context.Context, t *testing.T, server int, row *reque
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	return p.runnerAt(server).Send(ctx, t, row)
+}
+
+// deny applies the policy that denies writes of objects with the label locked, and with another one.
+func (p *pair) deny(t *testing.T, other string) {
+	t.Helper()
+	p.MustApply(t, strings.ReplaceAll(plane.TestData(t, "locked-policy.yaml"), "OTHER", other))
 }
 
 // wantRows compares the outcomes of all rows at a kube-apiserver. folded says that the policy denies all requests of its subjects.
@@ -234,19 +203,13 @@ func (p *pair) administrator(t *testing.T) kubernetes.Interface {
 func TestBarriersOfTwoServers(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, func(c *cluster.Config) { c.Args = append(c.Args, "--barriers") })
-	p.up(t)
+	p.Start(t, p.Up)
 	if err := p.Servers[1].Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"create", "namespace", demo}} {
-		if _, err := p.Kubectl(t.Context(), "", args...); err != nil {
-			t.Fatal(err)
-		}
-	}
-	p.apply(t, policies)
-	p.apply(t, lockedRBAC)
-	rows := locked(t)
-	p.runnerAt(0).Run(t, rows["before"])
+	p.prepare(t, "requests.yaml")
+	rows := p.prepare(t, "locked.yaml", goesOnMark)
+	p.begin(t, rows)
 	p.passes(t, 0)
 	p.passes(t, 1)
 
@@ -254,7 +217,7 @@ func TestBarriersOfTwoServers(t *testing.T) {
 	if err := p.Servers[1].Stall(); err != nil {
 		t.Fatal(err)
 	}
-	p.apply(t, lockedPolicy("none"))
+	p.deny(t, "none")
 	p.barrierIs(t, "pending: not loaded by https://"+p.wire.address)
 	stop := p.never(t)
 	p.wantRows(t, "before", 0, true)
@@ -268,9 +231,7 @@ func TestBarriersOfTwoServers(t *testing.T) {
 	for server := range p.Servers {
 		p.wantRows(t, "after", server, false)
 	}
-	if _, err := p.Kubectl(t.Context(), "", "wait", "--for=condition=Effective", "--timeout=60s", "clusterauthorizationpolicy/locked"); err != nil {
-		t.Error(err)
-	}
+	p.MustKubectl(t, "wait", "--for=condition=Effective", "--timeout=60s", "clusterauthorizationpolicy/locked")
 
 	t.Run("a stalled server", func(t *testing.T) {
 		goOn := p.goesOn(t)
@@ -280,10 +241,10 @@ func TestBarriersOfTwoServers(t *testing.T) {
 		time.Sleep(8 * time.Second) // some rounds of probes
 		p.barrierIs(t, "")
 		// Another text does not become active, and the first one stays: it is enforced by each server, stalled or not.
-		p.apply(t, lockedPolicy("sealed"))
+		p.deny(t, "sealed")
 		p.barrierIs(t, "the barrier of an earlier text is active until then")
 		goOn()
-		p.apply(t, lockedPolicy("none"))
+		p.deny(t, "none")
 		err := p.Servers[1].Resume()
 		if err != nil {
 			t.Fatal(err)
@@ -306,7 +267,7 @@ func TestBarriersOfTwoServers(t *testing.T) {
 	})
 	stop()
 	t.Run("another text", func(t *testing.T) {
-		p.apply(t, lockedPolicy("sealed"))
+		p.deny(t, "sealed")
 		for server := range p.Servers {
 			p.runnerAt(server).Await(t, rows["sealed"][0])
 		}
@@ -338,9 +299,7 @@ func TestBarriersOfTwoServers(t *testing.T) {
 		p.barrierIs(t, "")
 	})
 	t.Run("no policy any more", func(t *testing.T) {
-		if _, err := p.Kubectl(t.Context(), "", "delete", "--wait=true", "--timeout=60s", "clusterauthorizationpolicy/locked"); err != nil {
-			t.Fatal(err)
-		}
+		p.MustKubectl(t, "delete", "--wait=true", "--timeout=60s", "clusterauthorizationpolicy/locked")
 		poll.Holds(t, "no barrier", func() bool {
 			_, err := p.Kubectl(t.Context(), "", "get", "validatingadmissionpolicy", "locked.cluster.policy.proviso.dev")
 			return err != nil

@@ -21,59 +21,32 @@ import (
 
 	kubectlplugin "github.com/proviso-authz/proviso/pkg/kubectl"
 	"github.com/proviso-authz/proviso/test/testutil/nearmiss"
+	"github.com/proviso-authz/proviso/test/testutil/plane"
 	"github.com/proviso-authz/proviso/test/testutil/policysuite"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
-// fillers have the fields without which kube-apiserver stores no object of a kind. The objects of suites have only what policies read.
-var fillers = map[string]string{
-	"PersistentVolumeClaim":     `{"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}`,
-	"Pod":                       `{"spec": {"containers": [{"name": "web", "image": "web:1"}]}}`,
-	"Deployment":                `{"spec": {"selector": {"matchLabels": {"app": "web"}}, "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "web", "image": "web:1"}]}}}}`,
-	"CertificateSigningRequest": `{"spec": {"usages": ["client auth"], "request": "{csr}"}}`,
-}
-
 // suiteRow says how a denial of a suite differs from the others. Its key is SUITE: TEST.
 type suiteRow struct {
-	// why says why the denial is a row.
-	why string
-	// ownRule is a text in the refusal of a rule of kube-apiserver, which comes before admission.
-	ownRule string
-	// version is the version in which the request is sent.
-	version string
-	// isReviewed says that the near miss is tried by a review of its conditions.
-	isReviewed bool
-	// hasNone says that there is no near miss.
-	hasNone bool
-}
-
-const (
-	noObject   = "the request has no object that could be changed"
-	noSuchText = "no condition has the value of the field with which the request would be allowed"
-)
-
-// suiteRows are the denials that differ from the others. All others are refused by the policies of the suite, and pass with the near miss.
-var suiteRows = map[string]suiteRow{
-	"beside-proviso: bob has no permission, so that the request does not reach admission": {why: noObject, hasNone: true},
-	"ci-bot: The bot of another namespace":                                                {why: noObject, hasNone: true},
-	"csr-sign-secondary-check: A request to another signer":                               {why: noSuchText, hasNone: true},
-	"dra-admin-access: The same claim in a namespace without the label":                   {why: "kube-apiserver has such a rule, too", ownRule: "admin access to devices requires"},
-	"everything-but-secrets: An auditor deletes a pod":                                    {why: noObject, hasNone: true},
-	"everything-but-secrets: An auditor reads secrets":                                    {why: noObject, hasNone: true},
-	"node-name: an agent moves a pod to another node":                                     {why: "kube-apiserver moves no pods", ownRule: "pod updates may not change fields other than"},
-	"node-name: an agent without a node in its token":                                     {why: noObject, hasNone: true},
-	"nodes-proxy-path: A command in a container, by way of the kubelet":                   {why: "no server evaluates conditions of connections, so that it is always refused", isReviewed: true},
-	"reviews-about-certain-users: The user is right, but the review is about what its group may do": {
-		why: "kube-apiserver serves the version v1, and calls no webhook for it", version: "v1alpha1",
-	},
-	"team-label-selector: The pods of two teams": {why: noObject, hasNone: true},
+	// Why says why the denial is a row.
+	Why string
+	// OwnRule is a text in the refusal of a rule of kube-apiserver, which comes before admission.
+	OwnRule string
+	// Version is the version in which the request is sent.
+	Version string
+	// IsReviewed says that the near miss is tried by a review of its conditions.
+	IsReviewed bool
+	// HasNone says that there is no near miss.
+	HasNone bool
 }
 
 // suiteSender sends the requests of suites.
 type suiteSender struct {
 	*recipeSender
 
+	// fillers have the fields without which kube-apiserver stores no object of a kind.
+	fillers map[string]map[string]any
 	schemas []string
 	sent    int
 }
@@ -81,7 +54,12 @@ type suiteSender struct {
 // testSuites sends the requests that the suites of the examples and of the templates refuse, and again with the near miss that kubectl proviso explain
 // finds offline, with the schemas of kube-apiserver and without them. Another test tries those of the ValidatingAdmissionPolicies.
 func (a *recipeSender) testSuites(t *testing.T) {
-	s := &suiteSender{recipeSender: a}
+	var file struct {
+		Fillers map[string]map[string]any
+		Denials map[string]suiteRow
+	}
+	plane.ReadYAML(t, "suites.yaml", &file)
+	s := &suiteSender{recipeSender: a, fillers: file.Fillers}
 	for i, path := range []string{"api/v1", "apis/apps/v1", "apis/certificates.k8s.io/v1", "apis/resource.k8s.io/v1", "apis/authorization.k8s.io/v1"} {
 		code, schemas := s.sendAs(t, nil, http.MethodGet, "/openapi/v3/"+path, "", nil)
 		file := filepath.Join(t.TempDir(), fmt.Sprintf("%d.json", i))
@@ -97,7 +75,7 @@ func (a *recipeSender) testSuites(t *testing.T) {
 		}
 		s.with(t, &suite, func(tc *policysuite.Test) {
 			key := suite.Name + ": " + tc.Name
-			row := suiteRows[key]
+			row := file.Denials[key]
 			seen[key] = true
 			denials++
 			if s.testDenial(t, &suite, tc, &row) {
@@ -105,7 +83,7 @@ func (a *recipeSender) testSuites(t *testing.T) {
 			}
 		})
 	}
-	for key := range suiteRows {
+	for key := range file.Denials {
 		if !seen[key] {
 			t.Errorf("no suite has the denial %q", key)
 		}
@@ -130,20 +108,20 @@ func (s *suiteSender) with(t *testing.T, suite *policysuite.Suite, test func(*po
 		}
 		if !isApplied {
 			isApplied = true
-			s.kubectl(t, "", "apply", "-f", filepath.Join(suite.Dir, "policy.yaml"))
+			s.MustKubectl(t, "apply", "-f", filepath.Join(suite.Dir, "policy.yaml"))
 		}
 		grants := ""
 		if len(tc.Permissions) > 0 {
 			grants = grantTo(t, tc)
-			s.kubectl(t, grants, "apply", "-f", "-")
+			s.MustApply(t, grants)
 		}
 		test(tc)
 		if grants != "" {
-			s.kubectl(t, grants, "delete", "--wait=false", "-f", "-")
+			s.MustDelete(t, grants)
 		}
 	}
 	if isApplied {
-		s.kubectl(t, "", "delete", "-f", filepath.Join(suite.Dir, "policy.yaml"))
+		s.MustKubectl(t, "delete", "-f", filepath.Join(suite.Dir, "policy.yaml"))
 	}
 }
 
@@ -157,13 +135,6 @@ func grantTo(t *testing.T, tc *policysuite.Test) string {
 			"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "suite"},
 			"subjects": []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": tc.Request.User}},
 		})
-}
-
-func (s *suiteSender) kubectl(t *testing.T, input string, args ...string) {
-	t.Helper()
-	if _, err := s.Kubectl(t.Context(), input, args...); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // suiteExplanation is what the test reads of an explanation.
@@ -198,12 +169,12 @@ func (s *suiteSender) testDenial(t *testing.T, suite *policysuite.Suite, tc *pol
 	key := suite.Name + ": " + tc.Name
 	without, with := s.explain(t, suite, tc), s.explain(t, suite, tc, s.schemas...)
 	switch {
-	case row.hasNone || without.NearMiss == nil:
-		if without.NearMiss != nil || !row.hasNone || with.NearMiss != nil {
+	case row.HasNone || without.NearMiss == nil:
+		if without.NearMiss != nil || !row.HasNone || with.NearMiss != nil {
 			t.Errorf("%s: got the near misses %+v and, with schemas, %+v", key, without.NearMiss, with.NearMiss)
 		}
 		return false
-	case row.isReviewed:
+	case row.IsReviewed:
 		return s.review(t, key, tc, with.NearMiss)
 	}
 	if a := tc.Request.ResourceAttributes; a.Verb == "create" && a.Subresource == "" {
@@ -214,8 +185,8 @@ func (s *suiteSender) testDenial(t *testing.T, suite *policysuite.Suite, tc *pol
 	}
 	s.wait(t, key+" is refused", func() (bool, string) {
 		code, answer := s.try(t, tc, row, nil)
-		if row.ownRule != "" {
-			return code == http.StatusUnprocessableEntity && strings.Contains(answer, row.ownRule), answer
+		if row.OwnRule != "" {
+			return code == http.StatusUnprocessableEntity && strings.Contains(answer, row.OwnRule), answer
 		}
 		return (code == http.StatusForbidden || code == http.StatusUnprocessableEntity) && with.names(answer), answer
 	})
@@ -260,7 +231,7 @@ func (s *suiteSender) sendAs(t *testing.T, as *requests.User, method, path, cont
 	if body != nil {
 		text = strings.ReplaceAll(asJSON(t, body), "{csr}", s.csr)
 	}
-	return s.sender.Send(t, as, method, path, contentType, text)
+	return s.Sender.Send(t, as, method, path, contentType, text)
 }
 
 // objectIn returns an object of the data of a request, or nil.
@@ -282,8 +253,8 @@ func (s *suiteSender) try(t *testing.T, tc *policysuite.Test, row *suiteRow, mis
 		into := map[string]*map[string]any{"object": &object, "oldObject": &old}[miss.Object]
 		*into = miss.Apply(t, *into).(map[string]any)
 	}
-	if row.version != "" {
-		attributes.Version, object["apiVersion"] = row.version, attributes.Group+"/"+row.version
+	if row.Version != "" {
+		attributes.Version, object["apiVersion"] = row.Version, attributes.Group+"/"+row.Version
 	}
 	as := &requests.User{Name: tc.Request.User, Groups: tc.Request.Groups, Extra: map[string][]string{}}
 	for name, values := range tc.Request.Extra {
@@ -294,9 +265,9 @@ func (s *suiteSender) try(t *testing.T, tc *policysuite.Test, row *suiteRow, mis
 	switch attributes.Verb {
 	case "create":
 		if attributes.Subresource != "" {
-			s.kubectl(t, `{apiVersion: v1, kind: ServiceAccount, metadata: {name: `+attributes.Name+`, namespace: `+attributes.Namespace+`}}`, "apply", "-f", "-")
+			s.MustApply(t, `{apiVersion: v1, kind: ServiceAccount, metadata: {name: `+attributes.Name+`, namespace: `+attributes.Namespace+`}}`)
 		}
-		return s.sendAs(t, as, http.MethodPost, path+dry, jsonType, filled(t, object))
+		return s.sendAs(t, as, http.MethodPost, path+dry, jsonType, s.filled(t, object))
 	case "delete":
 		s.store(t, path, old)
 		defer s.purge(t, path)
@@ -319,13 +290,13 @@ func (s *suiteSender) try(t *testing.T, tc *policysuite.Test, row *suiteRow, mis
 }
 
 // filled returns an object with the fields that kube-apiserver requires.
-func filled(t *testing.T, object map[string]any) map[string]any {
+func (s *suiteSender) filled(t *testing.T, object map[string]any) map[string]any {
 	t.Helper()
-	filler := fillers[object["kind"].(string)]
-	if filler == "" {
+	filler := s.fillers[object["kind"].(string)]
+	if filler == nil {
 		return object
 	}
-	return merged(fromJSON(t, filler), object)
+	return merged(fromJSON(t, asJSON(t, filler)), object)
 }
 
 // store creates the stored object of a request, as the suite has it: kube-apiserver adds finalizers. It returns what is stored.
@@ -333,7 +304,7 @@ func (s *suiteSender) store(t *testing.T, path string, old map[string]any) strin
 	t.Helper()
 	s.purge(t, path)
 	collection := path[:strings.LastIndex(path, "/")]
-	if code, answer := s.sendAs(t, nil, http.MethodPost, collection, jsonType, filled(t, old)); code != http.StatusCreated {
+	if code, answer := s.sendAs(t, nil, http.MethodPost, collection, jsonType, s.filled(t, old)); code != http.StatusCreated {
 		t.Fatalf("%s: %d %s", collection, code, answer)
 	}
 	finalizers := map[string]any{"metadata": map[string]any{"finalizers": old["metadata"].(map[string]any)["finalizers"]}}

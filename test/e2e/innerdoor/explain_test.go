@@ -21,6 +21,7 @@ import (
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
 	"github.com/proviso-authz/proviso/test/testutil/golden"
 	"github.com/proviso-authz/proviso/test/testutil/nearmiss"
+	"github.com/proviso-authz/proviso/test/testutil/plane"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
@@ -110,15 +111,16 @@ func question(t *testing.T, runner *requests.Runner, row *requests.Row, object, 
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "", func(c *cluster.Config) {
-		c.InnerDoor, c.Args = &cluster.InnerDoor{Configuration: tableResources}, append(c.Args, "--barriers")
+		c.InnerDoor, c.Args = &cluster.InnerDoor{Configuration: plane.TestData(t, "inner-door-table.yaml")}, append(c.Args, "--barriers")
 	})
 	a := newRecipeSender(t, r)
 	var misses map[string]miss
-	for _, row := range requests.ReadFile(t, filepath.Join("testdata", "explain.yaml"), &misses).Rows["misses"] {
+	rows := requests.ReadFile(t, filepath.Join("testdata", "explain.yaml"), &misses).Rows
+	for _, row := range rows["misses"] {
 		t.Run(row.Name, func(t *testing.T) { a.testMiss(t, row, misses[row.Name]) })
 	}
 	t.Run("suites", a.testSuites)
-	t.Run("audit log", func(t *testing.T) { testExplainAuditLog(t, r) })
+	t.Run("audit log", func(t *testing.T) { testExplainAuditLog(t, a, rows["audited"][0]) })
 }
 
 func (a *recipeSender) testMiss(t *testing.T, row *requests.Row, m miss) {
@@ -127,7 +129,7 @@ func (a *recipeSender) testMiss(t *testing.T, row *requests.Row, m miss) {
 	path, _, _ := strings.Cut(row.To, "?")
 	var object, old map[string]any
 	if row.Do != "post" {
-		_, stored := a.sender.Send(t, nil, http.MethodGet, path, "", "")
+		_, stored := a.Sender.Send(t, nil, http.MethodGet, path, "", "")
 		old = fromJSON(t, stored)
 	}
 	if row.Do != "delete" {
@@ -147,28 +149,16 @@ func (a *recipeSender) testMiss(t *testing.T, row *requests.Row, m miss) {
 		passing.Body = e.NearMiss.Apply(t, object)
 	}
 	runner.Run(t, []*requests.Row{&passing})
-	if _, err := a.Kubectl(t.Context(), "", "delete", "--wait=false", "-f", policy); err != nil {
-		t.Fatal(err)
-	}
+	a.MustKubectl(t, "delete", "--wait=false", "-f", policy)
 }
 
 // testExplainAuditLog explains a refusal in the audit log of kube-apiserver, as admin and as a user who may not list policies.
-func testExplainAuditLog(t *testing.T, r *rig) {
-	policy := filepath.Join(r.Manifests, "examples", "storage-class", "policy.yaml")
-	for _, args := range [][]string{{"create", "namespace", cluster.AuditedNamespace}, {"apply", "-f", policy}, {"wait", "--for=condition=Ready", "--timeout=30s", "-f", policy}} {
-		if _, err := r.Kubectl(t.Context(), "", args...); err != nil {
-			t.Fatal(err)
-		}
-	}
-	const path = "/api/v1/namespaces/" + cluster.AuditedNamespace + "/persistentvolumeclaims"
-	send := func(object map[string]any) (int, string) {
-		return r.sendAs(t, "alice", http.MethodPost, path, jsonType, asJSON(t, object))
-	}
-	claim := fromJSON(t, claim("archive", "gold", `"team": "blue"`))
-	poll.Holds(t, "the policy is known", func() bool {
-		code, answer := send(claim)
-		return code == 403 && strings.Contains(answer, "reason=NotMet")
-	})
+func testExplainAuditLog(t *testing.T, r *recipeSender, row *requests.Row) {
+	r.MustKubectl(t, "create", "namespace", cluster.AuditedNamespace)
+	r.prepare(t, "storage-class", nil)
+	runner := r.runner()
+	runner.Values["audited"] = cluster.AuditedNamespace
+	poll.Eventually(t, "the policy is known", func() string { return runner.Try(t, row) })
 	id := ""
 	poll.Holds(t, "the audit log has the refusal", func() bool {
 		content, err := os.ReadFile(r.AuditLog())
@@ -183,9 +173,9 @@ func testExplainAuditLog(t *testing.T, r *rig) {
 		return id != ""
 	})
 	e := r.nearMiss(t, "", "--audit-log", r.AuditLog(), "--audit-id", id)
-	if code, answer := send(e.NearMiss.Apply(t, claim).(map[string]any)); code != http.StatusCreated {
-		t.Errorf("with the near miss: got %d %.600s", code, answer)
-	}
+	passing := *row
+	passing.Outcome, passing.Body = requests.Outcome{Code: row.Allowed}, e.NearMiss.Apply(t, row.Body)
+	runner.Run(t, []*requests.Row{&passing})
 	content, err := os.ReadFile(r.AuditLog())
 	if err != nil {
 		t.Fatal(err)

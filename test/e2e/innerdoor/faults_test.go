@@ -6,13 +6,11 @@ SPDX-License-Identifier: Apache-2.0
 package innerdoor_test
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,153 +19,95 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
 	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
-	"github.com/proviso-authz/proviso/test/testutil/cluster"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
-// testMarker has a user whom a Deny policy keeps from secrets that RBAC lets her read. No form of the marker in the selector of a request helps.
+// testMarker has a user whom a Deny policy keeps from secrets that RBAC lets him read. No form of the marker in the selector of a request helps.
 func testMarker(t *testing.T, r *rig) {
-	r.apply(t, `
-apiVersion: policy.proviso.dev/v1alpha1
-kind: ClusterAuthorizationPolicy
-metadata: {name: rob-no-secrets}
-spec:
-  effect: Deny
-  subjects: [{kind: User, name: rob}]
-  rules: [{verbs: [get, list, watch, deletecollection], apiGroups: [""], resources: [secrets]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: secrets}
-rules: [{verbs: [get, list, watch, deletecollection], apiGroups: [""], resources: [secrets]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: secrets}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: secrets}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: rob}]
-`)
-	poll.Holds(t, "the Deny policy is in effect", func() bool {
-		code, answer := r.send(t, "rob", "GET", core+"secrets", "", "")
-		return code == http.StatusForbidden && strings.Contains(answer, "policy=rob-no-secrets")
-	})
+	refusal := r.prepare(t, "faults.yaml")["no secrets"][0]
+	r.runner().Await(t, refusal)
 	const key = manifest.OtherAuthorizersKey
-	type form struct{ name, path, query string }
-	forms := []form{{"none", "", ""}}
+	marker := "labelSelector=" + url.QueryEscape(key)
+	queries := []string{
+		"", marker + "&" + marker, marker + "&labelSelector=", "labelSelector=&" + marker, marker + "&fieldSelector=metadata.name%3Da", marker + "&apiVersion=*&version=*",
+		marker + "&dryRun=All", marker + "&limit=1", marker + "&resourceVersion=0", marker + "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
+		"labelselector=" + key, "labelSelector=" + key, "labelSelector=" + url.QueryEscape(url.QueryEscape(key)),
+	}
 	for _, selector := range []string{
 		key, "!" + key, key + " in (a)", key + "=", key + "==", key + "!=a", key + "," + key, key + ",a", key + " notin (a)", key + " in (a,b)", key + ">1",
 		" " + key + " ", strings.ToUpper(key), key + ",", "," + key, key + "\n", key + ",!" + key, key + "/x", "a," + key, key + " exists",
 	} {
-		forms = append(forms, form{selector, "", "labelSelector=" + url.QueryEscape(selector)}, form{"field " + selector, "", "fieldSelector=" + url.QueryEscape(selector)})
+		queries = append(queries, "labelSelector="+url.QueryEscape(selector), "fieldSelector="+url.QueryEscape(selector))
 	}
-	marker := "labelSelector=" + url.QueryEscape(key)
-	forms = append(forms,
-		form{"twice", "", marker + "&" + marker}, form{"and none", "", marker + "&labelSelector="}, form{"none and one", "", "labelSelector=&" + marker},
-		form{"with a field", "", marker + "&fieldSelector=metadata.name%3Da"}, form{"with a version", "", marker + "&apiVersion=*&version=*"},
-		form{"with a dry run", "", marker + "&dryRun=All"}, form{"with a limit", "", marker + "&limit=1"}, form{"from the cache", "", marker + "&resourceVersion=0"},
-		form{"with initial events", "", marker + "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan"}, form{"in lower case", "", "labelselector=" + key},
-		form{"unescaped", "", "labelSelector=" + key}, form{"double escaped", "", "labelSelector=" + url.QueryEscape(url.QueryEscape(key))},
-		form{"of one name", "/a", marker}, form{"of all namespaces", "all", marker}, form{"under watch", "watch", marker},
-	)
-	for _, f := range forms {
-		path := core + "secrets" + f.path
-		switch f.path {
-		case "all":
-			path = "/api/v1/secrets"
-		case "watch":
-			path = "/api/v1/watch/namespaces/" + demo + "/secrets"
-		}
-		requests := map[string][2]string{"list": {"GET", path + "?" + f.query}, "watch": {"GET", path + "?watch=1&timeoutSeconds=1&" + f.query}}
-		if f.path == "" {
-			requests["deletecollection"] = [2]string{"DELETE", path + "?" + f.query}
-		}
-		for name, request := range requests {
-			if code, answer := r.send(t, "rob", request[0], request[1], "", ""); code != http.StatusForbidden || !strings.Contains(answer, "policy=rob-no-secrets") {
-				t.Errorf("%s with %s: got %d %.200s, want 403 by the policy", name, f.name, code, answer)
-			}
-		}
+	var rows []*requests.Row
+	add := func(do, to string) {
+		row := *refusal
+		row.Do, row.To = do, to
+		rows = append(rows, &row)
 	}
+	const watch = "watch=1&timeoutSeconds=1&"
+	for _, query := range queries {
+		add("get", core+"secrets?"+query)
+		add("get", core+"secrets?"+watch+query)
+		add("delete", core+"secrets?"+query)
+	}
+	for _, path := range []string{core + "secrets/a", "/api/v1/secrets", "/api/v1/watch/namespaces/" + demo + "/secrets"} {
+		add("get", path+"?"+marker)
+		add("get", path+"?"+watch+marker)
+	}
+	r.runner().Run(t, rows)
 }
 
 // testAudit looks for what the inner door says in the audit log of kube-apiserver.
 func testAudit(t *testing.T, r *rig) {
 	const hook = `"create.inner-door.proviso.static.k8s.io/`
-	want := []string{
-		hook + `decision":"allow"`, hook + `decision":"deny"`, hook + `condition":"cluster.policy.proviso.dev/dana-dev-claims"`,
-		hook + `reason":"policy=dana-dev-claims reason=NotMet: dana writes claims of class dev`,
-	}
-	poll.Holds(t, "the audit log has the decisions", func() bool {
-		log, err := os.ReadFile(r.AuditLog())
-		return err == nil && !slices.ContainsFunc(want, func(text string) bool { return !strings.Contains(string(log), text) })
-	})
+	r.audits(t, hook+`decision":"allow"`, hook+`decision":"deny"`, hook+`condition":"cluster.policy.proviso.dev/dana-dev-claims"`,
+		hook+`reason":"policy=dana-dev-claims reason=NotMet: dana writes claims of class dev`)
 }
 
 // testMetrics looks for the metrics of both doors that no other server has.
 func testMetrics(t *testing.T, r *rig) {
 	server := fmt.Sprintf("{server=%q} 1", r.KubeAPIServerURL())
-	poll.Holds(t, "the metrics have all outcomes so far", func() bool {
-		_, metrics := r.direct(t, "/metrics")
-		return !slices.ContainsFunc([]string{
-			"proviso_inner_door_known" + server, "proviso_inner_door_called" + server, `proviso_inner_door_probes_total{result="good"} `,
-			`proviso_webhook_authorize_inner_door_answers_total{answer="passed"} `, `proviso_webhook_authorize_inner_door_read_checks_total{result="allowed"} `,
-			`proviso_webhook_admit_requests_total{decision="allowed"} `, `proviso_webhook_admit_requests_total{decision="denied"} `,
-		}, func(line string) bool { return !strings.Contains(metrics, "\n"+line) })
-	})
+	r.shows(t, "/metrics",
+		"\nproviso_inner_door_known"+server, "\nproviso_inner_door_called"+server, "\n"+`proviso_inner_door_probes_total{result="good"} `,
+		"\n"+`proviso_webhook_authorize_inner_door_answers_total{answer="passed"} `, "\n"+`proviso_webhook_authorize_inner_door_read_checks_total{result="allowed"} `,
+		"\n"+`proviso_webhook_admit_requests_total{decision="allowed"} `, "\n"+`proviso_webhook_admit_requests_total{decision="denied"} `)
 }
 
-// testLateBodies sends bodies that arrive after the policy of their user is gone.
+// testLateBodies sends a body that arrives after the policy of its user is gone.
 func testLateBodies(t *testing.T, r *rig) {
-	const policy = `
-apiVersion: policy.proviso.dev/v1alpha1
-kind: ClusterAuthorizationPolicy
-metadata: {name: dana-secrets}
-spec:
-  effect: Allow
-  subjects: [{kind: User, name: dana}]
-  rules: [{verbs: [create], apiGroups: [""], apiVersions: [v1], resources: [secrets]}]
-  condition: object.metadata.name.startsWith("late")
-`
-	r.apply(t, policy)
-	secret := labelled("Secret", "late", "blue", "")
-	poll.Holds(t, "the policy is in effect", func() bool {
-		code, _ := r.send(t, "dana", "POST", core+"secrets?dryRun=All", jsonType, secret)
-		return code == http.StatusCreated
-	})
-	code, answer := r.late(t, "dana", core+"secrets", secret, func() {
-		if _, err := r.Kubectl(t.Context(), "", "delete", "clusterauthorizationpolicy", "dana-secrets"); err != nil {
-			t.Fatal(err)
-		}
-		poll.Holds(t, "the policy is gone", func() bool {
-			code, _ := r.send(t, "dana", "POST", core+"secrets?dryRun=All", jsonType, labelled("Secret", "late2", "blue", ""))
-			return code == http.StatusForbidden
-		})
-	})
-	if code != http.StatusForbidden {
-		t.Errorf("got %d %s, want 403", code, answer)
+	rows := table(t, "faults.yaml").Rows
+	r.runner().Run(t, rows["a policy for secrets"])
+	await(t, r.runner(), rows["secrets pass"])
+	row := rows["a late secret"][0]
+	wantAnswer(t, row, r.late(t, 0, row, func() {
+		r.runner().Run(t, rows["no policy for secrets"])
+		await(t, r.runner(), rows["secrets stop"])
+	}))
+}
+
+// wantAnswer compares an answer with the code and the texts of a row.
+func wantAnswer(t *testing.T, row *requests.Row, answer *requests.Answer) {
+	t.Helper()
+	if answer.Code != row.Code || slices.ContainsFunc(row.Says, func(text string) bool { return !answer.Has(text) }) {
+		t.Errorf("%s: got %d %.600s, want %d %q", row, answer.Code, answer.Body, row.Code, row.Says)
 	}
 }
 
-// late sends a POST whose body ends after something has happened that the authorization of the request did not know of.
-func (r *rig) late(t *testing.T, user, path, object string, meanwhile func()) (int, string) {
+// late sends a row whose body ends after something has happened that the authorization of the request did not know of.
+func (r *rig) late(t *testing.T, server int, row *requests.Row, meanwhile func()) *requests.Answer {
 	t.Helper()
-	return lateBy(t, r.as(user), r.proxy, path, object, meanwhile)
-}
-
-// lateBy is late by a caller of a kube-apiserver that has a proxy.
-func lateBy(t *testing.T, user *caller, through *proxy, path, object string, meanwhile func()) (int, string) {
-	t.Helper()
-	body, rest := io.Pipe()
 	type result struct {
-		code   int
-		answer string
+		answer *requests.Answer
 		err    error
 	}
-	results := make(chan result, 1)
+	object, through, results := r.runnerAt(server).Body(t, row), r.doors[server], make(chan result, 1)
+	body, rest := io.Pipe()
 	through.reset()
 	go func() {
-		code, answer, err := user.send(t.Context(), "POST", path, jsonType, body)
-		results <- result{code, answer, err}
+		answer, err := r.Sender.At(r.Servers[server].URL()).Do(t.Context(), row.User, requests.Request{Method: http.MethodPost, Path: row.To, ContentType: jsonType, Body: body})
+		results <- result{answer, err}
 	}()
 	_, _ = io.WriteString(rest, object[:5])
 	poll.Holds(t, "the request is authorized", func() bool { // the front door has answered when this question has been kept
@@ -183,7 +123,7 @@ func lateBy(t *testing.T, user *caller, through *proxy, path, object string, mea
 	if got.err != nil {
 		t.Fatal(got.err)
 	}
-	return got.code, got.answer
+	return got.answer
 }
 
 // TestInnerDoorForEverybody has a manifest that asks no other authorizers: every write to the resources is decided at the inner
@@ -191,50 +131,23 @@ func lateBy(t *testing.T, user *caller, through *proxy, path, object string, mea
 func TestInnerDoorForEverybody(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "askOtherAuthorizers: false")
-	r.apply(t, policies)
-	for _, args := range [][]string{{"create", "namespace", demo}, {"wait", "--for=condition=Ready", "clusterauthorizationpolicies", "--all"}} {
-		if _, err := r.Kubectl(t.Context(), "", args...); err != nil {
-			t.Fatal(err)
-		}
-	}
-	poll.Holds(t, "policies and roles are in effect", func() bool {
-		first, _ := r.send(t, "dana", "POST", claims+"?dryRun=All", jsonType, claim("x", "dev", ""))
-		second, _ := r.send(t, "rob", "POST", claims+"?dryRun=All", jsonType, claim("x", "dev", ""))
-		return first == http.StatusCreated && second == http.StatusCreated
-	})
-	r.runner().Run(t, table(t, "requests.yaml").Rows["everybody"])
-	code, answer := r.late(t, "rob", maps, labelled("ConfigMap", "late", "red", ""), func() {
-		r.apply(t, `
-apiVersion: policy.proviso.dev/v1alpha1
-kind: ClusterAuthorizationPolicy
-metadata: {name: rob-no-red}
-spec:
-  effect: Deny
-  subjects: [{kind: User, name: rob}]
-  rules: [{verbs: [create], apiGroups: [""], apiVersions: [v1], resources: [configmaps]}]
-  condition: object.metadata.?labels["team"].orValue("") == "red"
-`)
-		poll.Holds(t, "the Deny policy is in effect", func() bool { // the front door folds it
-			code, _ := r.send(t, "rob", "POST", maps+"?dryRun=All", jsonType, labelled("ConfigMap", "b", "blue", ""))
-			return code == http.StatusForbidden
-		})
-	})
-	if code != http.StatusForbidden || !strings.Contains(answer, "policy=rob-no-red reason=Denied") {
-		t.Errorf("a Deny policy that came while the body did: got %d %s", code, answer)
-	}
-	code, answer = r.late(t, "rob", claims, claim("late", "prod", ""), func() {
-		if _, err := r.Kubectl(t.Context(), "", "delete", "clusterrolebinding", "writer"); err != nil {
-			t.Fatal(err)
-		}
-		poll.Holds(t, "RBAC allows nothing any more", func() bool {
-			code, _ := r.send(t, "rob", "POST", claims+"?dryRun=All", jsonType, claim("x", "dev", ""))
-			return code == http.StatusForbidden
-		})
+	rows, faults := r.prepare(t, "requests.yaml"), table(t, "faults.yaml").Rows
+	r.becomes(t, 0, "passes")
+	r.becomes(t, 0, "RBAC")
+	r.runner().Run(t, rows["everybody"])
+	// A Deny policy comes while the body does.
+	red := faults["a late red map"][0]
+	wantAnswer(t, red, r.late(t, 0, red, func() {
+		r.runner().Run(t, faults["a policy against red"])
+		await(t, r.runner(), faults["maps stop"]) // the front door folds the policy
+	}))
+	// RBAC allows nothing any more when the body has come.
+	late := faults["a late claim"][0]
+	wantAnswer(t, late, r.late(t, 0, late, func() {
+		r.runner().Run(t, faults["no role"])
+		await(t, r.runner(), faults["claims stop"])
 		time.Sleep(4 * time.Second) // longer than the inner door reuses an answer that allows
-	})
-	if code != http.StatusForbidden || !strings.Contains(answer, "no policy and no other authorizer allows it") {
-		t.Errorf("RBAC that was taken away while the body came: got %d %s", code, answer)
-	}
+	}))
 }
 
 // review is an AdmissionReview that would be allowed if it came from kube-apiserver.
@@ -245,7 +158,7 @@ const review = `{"apiVersion": "%s", "kind": "AdmissionReview", "request": {"uid
 
 // testClients calls Proviso's port without kube-apiserver.
 func testClients(t *testing.T, r *rig) {
-	files, err := os.ReadFile(filepath.Join(r.InnerDoorFiles(), "manifests", "inner-door.yaml"))
+	files, err := os.ReadFile(r.Servers[0].Manifest())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,70 +201,45 @@ func testClients(t *testing.T, r *rig) {
 
 // testOutage has a Proviso that is killed, and one that is slow: users of policies are refused, and users of RBAC go on.
 func testOutage(t *testing.T, r *rig) {
-	try := func(user string) (int, string) {
-		return r.send(t, user, "POST", claims+"?dryRun=All", jsonType, claim("o", "dev", ""))
-	}
-	if code, answer := try("dana"); code != http.StatusCreated {
-		t.Fatalf("before: got %d %s", code, answer)
-	}
+	rows := table(t, "faults.yaml").Rows
+	r.is(t, 0, "passes")
 	r.proxy.set(func() { r.proxy.delay = 6 * time.Second })
-	if code, answer := try("dana"); code < 400 {
-		t.Errorf("a slow inner door: got %d %s, want a refusal", code, answer)
-	}
-	r.proxy.reset()
-	if code, answer := try("rob"); code != http.StatusCreated || len(r.proxy.calls()) != 0 {
-		t.Errorf("RBAC beside a slow inner door: got %d %s", code, answer)
-	}
+	r.refuses(t, 0, "a slow inner door")
+	r.is(t, 0, "RBAC alone")
 	r.proxy.set(func() { r.proxy.delay, r.proxy.lost = 0, true })
-	for _, row := range [][3]string{{"POST", claims, claim("lost", "dev", "")}, {"DELETE", claims + "?dryRun=All", ""}} {
+	for _, row := range rows["lost"] {
 		r.proxy.reset()
-		if code, answer := r.send(t, "dana", row[0], row[1], jsonType, row[2]); code < 400 || len(r.proxy.calls()) == 0 {
-			t.Errorf("the answer to %s is lost: got %d %s, want a refusal", row[0], code, answer)
+		answer, err := r.runner().Send(t.Context(), t, row)
+		if err != nil || answer.Code < http.StatusBadRequest || len(r.proxy.calls()) == 0 {
+			t.Errorf("%s, whose answer is lost: got %+v, %v, want a refusal", row, answer, err)
 		}
 	}
-	if code, answer := r.send(t, cluster.Admin, "GET", claims+"/lost", "", ""); code != http.StatusNotFound {
-		t.Errorf("a claim whose answer was lost: got %d %s", code, answer)
-	}
+	r.runner().Run(t, rows["not stored"])
 	r.proxy.set(func() { r.proxy.lost = false })
 	if err := r.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	if code, answer := try("dana"); code < 400 {
-		t.Errorf("Proviso is killed: got %d %s, want a refusal", code, answer)
-	}
-	if code, answer := try("rob"); code != http.StatusCreated {
-		t.Errorf("RBAC while Proviso is down: got %d %s", code, answer)
-	}
+	r.refuses(t, 0, "Proviso is killed")
+	r.is(t, 0, "RBAC")
 	if err := r.StartProviso(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	poll.Holds(t, "Proviso decides again", func() bool { code, _ := try("dana"); return code == http.StatusCreated })
+	r.becomes(t, 0, "passes")
 }
 
 // testAnotherManifest gives kube-apiserver the files of another configuration: Proviso refuses, and says so.
 func testAnotherManifest(t *testing.T, r *rig) {
-	try := func() (int, string) {
-		return r.send(t, "dana", "POST", claims+"?dryRun=All", jsonType, claim("o", "dev", ""))
-	}
-	check := func() (string, error) {
-		output, err := exec.CommandContext(t.Context(), filepath.Join(r.Bin, "proviso-apiserver"), "inner-door-config", "--check",
-			"--config", r.InnerDoorConfig(), "--output", r.InnerDoorFiles(), "--kubeconfig", r.Kubeconfig()).CombinedOutput()
-		return string(output), err
-	}
-	if output, err := check(); err != nil {
+	if output, err := r.check(t); err != nil {
 		t.Errorf("the check of what is installed: %v: %s", err, output)
 	}
-	manifestFile := filepath.Join(r.InnerDoorFiles(), "manifests", "inner-door.yaml")
-	installed, err := os.ReadFile(manifestFile)
+	server := r.Servers[0]
+	installed, err := os.ReadFile(server.Manifest())
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := filepath.Join(r.InnerDoorFiles(), "other.yaml")
-	if err := errors.Join(os.WriteFile(other, append([]byte("# changed\n"), installed...), 0o600), os.Rename(other, manifestFile)); err != nil {
-		t.Fatal(err)
-	}
+	replaceFile(t, server, server.Manifest(), "# changed\n"+string(installed))
 	poll.Holds(t, "the check sees what kube-apiserver has loaded", func() bool {
-		output, err := check()
+		output, err := r.check(t)
 		return err != nil && strings.Contains(output, "kube-apiserver: the hash of the manifests of ValidatingAdmissionWebhook is")
 	})
 	before := r.InnerDoor.Configuration
@@ -360,50 +248,28 @@ func testAnotherManifest(t *testing.T, r *rig) {
 		t.Fatal(err)
 	}
 	poll.Holds(t, "the other manifest is refused", func() bool {
-		code, answer := try()
+		answer := r.answer(t, 0, "passes")
 		// The front door refuses it from the next canaries on.
-		return code == http.StatusForbidden && strings.Contains(answer, "was configured with another one") || refusedAtFrontDoor(code, answer)
+		return answer.Code == http.StatusForbidden && (answer.Has("was configured with another one") || answer.Has("policy=dana-dev-claims reason=Error"))
 	})
-	poll.Holds(t, "no write passes the front door any more", func() bool {
-		code, answer := try()
-		return code == http.StatusForbidden && strings.Contains(answer, "policy=dana-dev-claims reason=Error")
-	})
-	if code, answer := r.send(t, "rob", "POST", claims+"?dryRun=All", jsonType, claim("o", "dev", "")); code != http.StatusCreated {
-		t.Errorf("RBAC with another manifest: got %d %s", code, answer)
-	}
+	r.becomes(t, 0, "stopped")
+	r.is(t, 0, "RBAC")
 	r.InnerDoor.Configuration = before
 	if err := r.WriteInnerDoor(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	poll.Holds(t, "the manifest is back", func() bool { code, _ := try(); return code == http.StatusCreated })
-}
-
-// refusedAtFrontDoor reports whether a refusal comes from the front door, because the kube-apiserver is not known to call the inner
-// door.
-func refusedAtFrontDoor(code int, answer string) bool {
-	return code == http.StatusForbidden && strings.Contains(answer, "policy=dana-dev-claims reason=Error")
+	r.becomes(t, 0, "passes")
 }
 
 // testEmptiedManifest empties the manifest: until the next canaries writes pass unseen, and then none does. Users whom RBAC allows
 // go on.
 func testEmptiedManifest(t *testing.T, r *rig) {
-	try := func(class string) (int, string) {
-		return r.send(t, "dana", "POST", claims+"?dryRun=All", jsonType, claim("e", class, ""))
-	}
-	manifestFile := filepath.Join(r.InnerDoorFiles(), "manifests", "inner-door.yaml")
-	empty := filepath.Join(r.InnerDoorFiles(), "empty.yaml")
-	if err := errors.Join(os.WriteFile(empty, nil, 0o600), os.Rename(empty, manifestFile)); err != nil {
-		t.Fatal(err)
-	}
-	poll.Holds(t, "no write passes on conditions", func() bool { return refusedAtFrontDoor(try("prod")) })
+	replaceFile(t, r.Servers[0], r.Servers[0].Manifest(), "")
+	r.becomes(t, 0, "stopped")
 	for range 20 {
-		if code, answer := try("dev"); !refusedAtFrontDoor(code, answer) {
-			t.Errorf("got %d %.300s, want a refusal by the front door", code, answer)
-		}
+		r.is(t, 0, "stopped")
 	}
-	if code, answer := r.send(t, "rob", "POST", claims+"?dryRun=All", jsonType, claim("e", "prod", "")); code != http.StatusCreated {
-		t.Errorf("RBAC with an empty manifest: got %d %s", code, answer)
-	}
+	r.is(t, 0, "RBAC")
 	if code, state := r.direct(t, "/readyz/inner-door"); code != http.StatusOK || !strings.Contains(state, r.KubeAPIServerURL()+": not known: ") {
 		t.Errorf("the state of the kube-apiservers is %d %s", code, state)
 	}
@@ -414,75 +280,29 @@ func testEmptiedManifest(t *testing.T, r *rig) {
 	if err := r.WriteInnerDoor(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	poll.Holds(t, "writes pass again", func() bool { code, _ := try("dev"); return code == http.StatusCreated })
-	if code, answer := try("prod"); code != http.StatusForbidden || !strings.Contains(answer, notMet) {
-		t.Errorf("got %d %.300s, want a refusal by the inner door", code, answer)
-	}
+	r.becomes(t, 0, "passes")
+	r.is(t, 0, "refused")
 }
 
 // testCachedAnswers lets kube-apiserver reuse answers of the front door: a write could then pass without the knowledge of the front
 // door, so that none passes on conditions.
 func testCachedAnswers(t *testing.T, r *rig) {
-	try := func() (int, string) {
-		return r.send(t, "dana", "POST", claims+"?dryRun=All", jsonType, claim("k", "dev", ""))
-	}
 	file := filepath.Join(r.InnerDoorFiles(), "authorization.yaml")
-	replace := func(old, by string) {
-		content, err := os.ReadFile(file)
-		if err != nil || !strings.Contains(string(content), old) {
-			t.Fatalf("%s: %v", content, err)
-		}
-		changed := filepath.Join(r.InnerDoorFiles(), "changed.yaml")
-		if err := errors.Join(os.WriteFile(changed, []byte(strings.Replace(string(content), old, by, 1)), 0o600), os.Rename(changed, file)); err != nil {
-			t.Fatal(err)
-		}
-	}
+	content, err := os.ReadFile(file)
 	const off, on = "cacheAuthorizedRequests: false", "cacheAuthorizedRequests: true\n    authorizedTTL: 1s"
-	replace(off, on)
-	poll.Holds(t, "no write passes on conditions", func() bool { return refusedAtFrontDoor(try()) })
-	replace(on, off)
-	poll.Holds(t, "writes pass again", func() bool { code, _ := try(); return code == http.StatusCreated })
+	if err != nil || !strings.Contains(string(content), off) {
+		t.Fatalf("%s: %v", content, err)
+	}
+	replaceFile(t, r.Servers[0], file, strings.Replace(string(content), off, on, 1))
+	r.becomes(t, 0, "stopped")
+	replaceFile(t, r.Servers[0], file, string(content))
+	r.becomes(t, 0, "passes")
 }
 
 // testCanary: nobody can become the canary, and the user of that name without a nonce may do nothing.
 func testCanary(t *testing.T, r *rig) {
-	r.apply(t, `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: becomes-everybody}
-rules:
-- {verbs: [impersonate], apiGroups: [""], resources: [users, groups]}
-- {verbs: [impersonate], apiGroups: [authentication.k8s.io], resources: ["*"]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: becomes-everybody}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: becomes-everybody}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: rob}]
-`)
-	path := "/api/v1/namespaces/" + cluster.Namespace + "/configmaps"
-	become := func(name string, extra map[string][]string) (int, string) {
-		header := http.Header{"Impersonate-User": {name}}
-		for key, values := range extra {
-			header["Impersonate-Extra-"+url.PathEscape(key)] = values
-		}
-		answer, err := r.sender.Do(t.Context(), certified("rob"), requests.Request{
-			Method: "POST", Path: path, ContentType: jsonType, Header: header, Body: strings.NewReader(labelled("ConfigMap", "c", "blue", "")),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return answer.Code, answer.Body
-	}
-	poll.Holds(t, "rob may impersonate", func() bool {
-		code, answer := become("nina", nil)
-		return code == http.StatusForbidden && strings.Contains(answer, `nina\" cannot create`)
-	})
-	if code, answer := become(innerdoor.CanaryUser, nil); code != http.StatusForbidden {
-		t.Errorf("the canary without a nonce: got %d %s", code, answer)
-	}
-	code, answer := become(innerdoor.CanaryUser, map[string][]string{innerdoor.CanaryExtra: {innerdoor.NewNonce()}})
-	if code != http.StatusForbidden || !strings.Contains(answer, "reserved for Proviso") {
-		t.Errorf("the canary with a nonce: got %d %s", code, answer)
-	}
+	rows, runner := table(t, "faults.yaml").Rows["impersonation"], r.runner()
+	runner.Values = map[string]string{"canary": innerdoor.CanaryUser, "nonce": innerdoor.NewNonce()}
+	runner.Await(t, rows[0])
+	runner.Run(t, rows)
 }

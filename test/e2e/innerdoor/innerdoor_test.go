@@ -9,9 +9,10 @@ package innerdoor_test
 
 import (
 	"encoding/json"
-	"fmt"
+	"errors"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/plane"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
@@ -31,25 +33,14 @@ var (
 	recordFrontDoorDir = filepath.Join("..", "..", "..", "pkg", "frontdoor", "testdata", "reviews")
 )
 
-const configuration = `resources:
-- resource: persistentvolumeclaims
-- {resource: persistentvolumeclaims, subresource: status}
-- resource: configmaps
-- resource: secrets
-- resource: services
-- resource: namespaces
-- {resource: serviceaccounts, subresource: token}
-- {group: apps, resource: deployments}
-- {group: apps, resource: deployments, subresource: scale}
-- {group: example.com, resource: widgets}
-- {group: example.com, resource: widgets, subresource: status}`
-
 // rig is the control plane of a test.
 type rig struct {
-	*cluster.Cluster
+	*plane.Own
+	// doors are the proxies before Proviso's port, one for each kube-apiserver, and proxy is the first one.
+	doors []*proxy
 	proxy *proxy
-	// sender sends requests to the first kube-apiserver, if the control plane runs.
-	sender *requests.Sender
+	// states are the rows of requests.yaml that show who decides at the moment.
+	states map[string][]*requests.Row
 }
 
 const demo = "inner-door"
@@ -58,57 +49,26 @@ const demo = "inner-door"
 func newRig(t *testing.T, settings string, changes ...func(*cluster.Config)) *rig {
 	t.Helper()
 	r := prepareRig(t, settings, changes...)
-	r.up(t)
+	r.Start(t, r.Up)
 	return r
-}
-
-// newRigWith starts a control plane with a configuration of its own.
-func newRigWith(t *testing.T, door *cluster.InnerDoor, kubeAPIServerArgs ...string) *rig {
-	t.Helper()
-	return newRig(t, "", func(c *cluster.Config) { c.InnerDoor, c.KubeAPIServerArgs = door, kubeAPIServerArgs })
 }
 
 // prepareRig returns a control plane that does not run.
 func prepareRig(t *testing.T, settings string, changes ...func(*cluster.Config)) *rig {
 	t.Helper()
-	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
-	if err != nil {
-		t.Fatal(err)
-	}
-	config := cluster.Config{
-		Dir: t.TempDir(), Bin: filepath.Join(root, "_output", "bin"), Manifests: filepath.Join(root, "artifacts"), Log: t.Logf,
-		InnerDoor: &cluster.InnerDoor{Configuration: configuration + "\n" + settings},
-	}
+	config := cluster.Config{InnerDoor: &cluster.InnerDoor{Configuration: plane.TestData(t, "inner-door.yaml") + settings}}
 	for _, change := range changes {
 		change(&config)
 	}
-	c, err := cluster.New(config)
-	if err != nil {
-		t.Fatal(err)
+	r := &rig{Own: plane.Prepare(t, config), states: table(t, "requests.yaml").Rows}
+	if r.InnerDoor != nil {
+		for _, server := range r.Servers {
+			r.doors = append(r.doors, newProxy(t, r.Cluster, server))
+		}
+		r.proxy = r.doors[0]
+		r.InnerDoor.URL = r.proxy.url
 	}
-	r := &rig{Cluster: c, proxy: newProxy(t, c, c.Servers[0])}
-	c.InnerDoor.URL = r.proxy.url
-	c.StopAfter(t)
 	return r
-}
-
-// up starts the control plane.
-func (r *rig) up(t *testing.T) {
-	t.Helper()
-	if err := r.Up(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	r.connect(t)
-}
-
-// connect makes the sender.
-func (r *rig) connect(t *testing.T) {
-	t.Helper()
-	admin, err := r.Client(cluster.Admin)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.sender = requests.NewSender(admin, r.NewUser)
 }
 
 // certified is a user with a client certificate, or the administrator.
@@ -120,11 +80,11 @@ func certified(name string) *requests.User {
 }
 
 // as returns the caller of a user with a client certificate.
-func (r *rig) as(name string) *caller { return &caller{r.sender, certified(name)} }
+func (r *rig) as(name string) *caller { return &caller{r.Sender, certified(name)} }
 
 // runner sends rows of tables to the first kube-apiserver.
 func (r *rig) runner() *requests.Runner {
-	return &requests.Runner{Sender: r.sender, Calls: r.proxy.take}
+	return &requests.Runner{Sender: r.Sender, Calls: r.proxy.take}
 }
 
 // table reads a table.
@@ -133,188 +93,148 @@ func table(t *testing.T, name string, marks ...string) *requests.Table {
 	return requests.ReadFile(t, filepath.Join("testdata", name), nil, marks...)
 }
 
-func (r *rig) apply(t *testing.T, manifest string) {
+// runnerAt sends rows to a kube-apiserver, 0 or 1.
+func (r *rig) runnerAt(server int) *requests.Runner {
+	return &requests.Runner{Sender: r.Sender.At(r.Servers[server].URL()), Calls: r.doors[server].take}
+}
+
+// prepare applies what the rows of a table need, waits until it is ready, and returns the rows.
+func (r *rig) prepare(t *testing.T, name string, marks ...string) map[string][]*requests.Row {
 	t.Helper()
-	if _, err := r.Kubectl(t.Context(), manifest, "apply", "-f", "-"); err != nil {
+	read := table(t, name, marks...)
+	r.MustApply(t, read.Manifest())
+	return read.Rows
+}
+
+// begin sends the rows of the group before, and waits for those of the group wait: until policies and roles are in effect.
+func (r *rig) begin(t *testing.T, rows map[string][]*requests.Row) {
+	t.Helper()
+	runner := r.runner()
+	if before := rows["before"]; before != nil {
+		runner.Run(t, before)
+	}
+	if wait := rows["wait"]; wait != nil {
+		await(t, runner, wait)
+	}
+}
+
+// await waits until rows have their outcomes, one after the other.
+func await(t *testing.T, runner *requests.Runner, rows []*requests.Row) {
+	t.Helper()
+	if len(rows) == 0 {
+		t.Fatal("there are no rows")
+	}
+	for _, row := range rows {
+		runner.Await(t, row)
+	}
+}
+
+// is expects a kube-apiserver to answer the rows of a state as they say.
+func (r *rig) is(t *testing.T, server int, state string) {
+	t.Helper()
+	r.runnerAt(server).Run(t, r.states[state])
+}
+
+// becomes waits until a kube-apiserver answers the first row of a state as it says, and expects the same of the others from then on.
+func (r *rig) becomes(t *testing.T, server int, state string) {
+	t.Helper()
+	rows := r.states[state]
+	r.runnerAt(server).Await(t, rows[0])
+	if len(rows) > 1 {
+		r.runnerAt(server).Run(t, rows[1:])
+	}
+}
+
+// answer returns the answer of a kube-apiserver to the first row of a state.
+func (r *rig) answer(t *testing.T, server int, state string) *requests.Answer {
+	t.Helper()
+	answer, err := r.runnerAt(server).Send(t.Context(), t, r.states[state][0])
+	if err != nil {
 		t.Fatal(err)
+	}
+	return answer
+}
+
+// refuses expects that a write of dana that her policies allow is refused, whoever refuses it.
+func (r *rig) refuses(t *testing.T, server int, when string) {
+	t.Helper()
+	if answer := r.answer(t, server, "passes"); answer.Code < http.StatusBadRequest {
+		t.Errorf("%s: got %d %s, want a refusal", when, answer.Code, answer.Body)
 	}
 }
 
 // send sends a request of a user with a client certificate.
 func (r *rig) send(t *testing.T, user, method, path, contentType, body string) (int, string) {
 	t.Helper()
-	return r.sender.Send(t, certified(user), method, path, contentType, body)
+	return r.Sender.Send(t, certified(user), method, path, contentType, body)
+}
+
+// check runs the check of the files that kube-apiserver has for the inner door.
+func (r *rig) check(t *testing.T) (string, error) {
+	t.Helper()
+	output, err := exec.CommandContext(t.Context(), filepath.Join(r.Bin, "proviso-apiserver"), "inner-door-config", "--check",
+		"--config", r.InnerDoorConfig(), "--output", r.InnerDoorFiles(), "--kubeconfig", r.Kubeconfig()).CombinedOutput()
+	return string(output), err
+}
+
+// replaceFile replaces a file of a kube-apiserver, which reads it by itself.
+func replaceFile(t *testing.T, server *cluster.KubeAPIServer, file, content string) {
+	t.Helper()
+	written := filepath.Join(server.InnerDoorFiles(), "other.yaml")
+	if err := errors.Join(os.WriteFile(written, []byte(content), 0o600), os.Rename(written, file)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// audits waits until the audit log of kube-apiserver has texts.
+func (r *rig) audits(t *testing.T, texts ...string) {
+	t.Helper()
+	poll.Eventually(t, "the audit log", func() string {
+		log, err := os.ReadFile(r.AuditLog())
+		if err != nil {
+			return err.Error()
+		}
+		return lacks(string(log), texts)
+	})
+}
+
+// shows waits until a path of Proviso's main port has texts.
+func (r *rig) shows(t *testing.T, path string, texts ...string) {
+	t.Helper()
+	poll.Eventually(t, path, func() string {
+		_, answer := r.direct(t, path)
+		return lacks(answer, texts)
+	})
+}
+
+// lacks returns those of some texts that are not in another one.
+func lacks(in string, texts []string) string {
+	return strings.Join(slices.DeleteFunc(slices.Clone(texts), func(text string) bool { return strings.Contains(in, text) }), ", ")
 }
 
 // direct gets a path from Proviso's main port, as admin.
 func (r *rig) direct(t *testing.T, path string) (int, string) {
 	t.Helper()
-	return r.sender.At(r.ProvisoURL()).Send(t, nil, http.MethodGet, path, "", "")
+	return r.Sender.At(r.ProvisoURL()).Send(t, nil, http.MethodGet, path, "", "")
 }
-
-// policies are the policies for dana, who has no rights by RBAC but to read services. rob has rights by RBAC alone, and nina has none.
-const policies = `
-apiVersion: policy.proviso.dev/v1alpha1
-kind: ClusterAuthorizationPolicy
-metadata: {name: dana-reads}
-spec:
-  effect: Allow
-  subjects: [{kind: User, name: dana}]
-  rules:
-  - {verbs: [get, list], apiGroups: [""], resources: [persistentvolumeclaims, configmaps, namespaces]}
-  - {verbs: [get, list], apiGroups: [apps], resources: [deployments]}
-  - {verbs: [get, list], apiGroups: [example.com], resources: [widgets]}
----
-apiVersion: policy.proviso.dev/v1alpha1
-kind: ClusterAuthorizationPolicy
-metadata: {name: dana-dev-claims}
-spec:
-  effect: Allow
-  description: dana writes claims of class dev
-  subjects: [{kind: User, name: dana}]
-  rules:
-  - {verbs: [create, update, patch], apiGroups: [""], apiVersions: [v1], resources: [persistentvolumeclaims, persistentvolumeclaims/status]}
-  condition: object.spec.storageClassName == "dev"
----
-apiVersion: policy.proviso.dev/v1alpha1
-kind: ClusterAuthorizationPolicy
-metadata: {name: dana-deletes}
-spec:
-  effect: Allow
-  subjects: [{kind: User, name: dana}]
-  rules:
-  - {verbs: [delete, deletecollection], apiGroups: [""], apiVersions: [v1], resources: [persistentvolumeclaims, configmaps, services]}
-  - {verbs: [delete, deletecollection], apiGroups: [example.com], apiVersions: [v1, v2], resources: [widgets]}
-  condition: oldObject.metadata.?labels["keep"].orValue("") != "true"
----
-apiVersion: policy.proviso.dev/v1alpha1
-kind: ClusterAuthorizationPolicy
-metadata: {name: dana-labels}
-spec:
-  effect: Allow
-  subjects: [{kind: User, name: dana}]
-  rules:
-  - {verbs: [create, update, patch], apiGroups: [""], apiVersions: [v1], resources: [configmaps, services, namespaces]}
-  condition: object.metadata.?labels["team"].orValue("") == "blue"
----
-apiVersion: policy.proviso.dev/v1alpha1
-kind: ClusterAuthorizationPolicy
-metadata: {name: dana-scales}
-spec:
-  effect: Allow
-  subjects: [{kind: User, name: dana}]
-  rules:
-  - {verbs: [update, patch], apiGroups: [apps], apiVersions: [v1], resources: [deployments/scale]}
-  condition: object.spec.replicas <= 3
----
-apiVersion: policy.proviso.dev/v1alpha1
-kind: ClusterAuthorizationPolicy
-metadata: {name: dana-tokens}
-spec:
-  effect: Allow
-  subjects: [{kind: User, name: dana}]
-  rules:
-  - {verbs: [create], apiGroups: [""], apiVersions: [v1], resources: [serviceaccounts/token], resourceNames: [ci]}
-  condition: object.spec.audiences == ["vault"]
----
-apiVersion: policy.proviso.dev/v1alpha1
-kind: ClusterAuthorizationPolicy
-metadata: {name: dana-widgets}
-spec:
-  effect: Allow
-  subjects: [{kind: User, name: dana}]
-  rules:
-  - {verbs: [create, update, patch], apiGroups: [example.com], apiVersions: [v1, v2], resources: [widgets, widgets/status]}
-  condition: object.spec.size <= 2.5
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: writer}
-rules:
-- {verbs: [create, update, patch, delete, deletecollection], apiGroups: ["", apps, example.com], resources: [persistentvolumeclaims, configmaps, services, widgets]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: reads-services}
-rules: [{verbs: [get, list], apiGroups: [""], resources: [services]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: reads-services}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: reads-services}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: dana}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: writer}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: writer}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: rob}]
-`
-
-// widgets has two served versions. Unknown fields are kept.
-const widgets = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: widgets.example.com}
-spec:
-  group: example.com
-  names: {kind: Widget, plural: widgets, singular: widget}
-  scope: Namespaced
-  conversion: {strategy: None}
-  versions:
-  - {name: v1, served: true, storage: true, subresources: {status: {}}, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
-  - {name: v2, served: true, storage: false, subresources: {status: {}}, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
-`
 
 const (
 	jsonType  = "application/json"
-	applyType = "application/apply-patch+yaml"
 	mergeType = "application/merge-patch+json"
-	patchType = "application/json-patch+json"
-	smpType   = "application/strategic-merge-patch+json"
 )
 
-func claim(name, class, labels string) string {
-	return fmt.Sprintf(`{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": %q, "labels": {%s}}, "spec": {"storageClassName": %q, "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}`, name, labels, class)
-}
-
-func labelled(kind, name, team, rest string) string {
-	return fmt.Sprintf(`{"apiVersion": "v1", "kind": %q, "metadata": {"name": %q, "labels": {"team": %q}}%s}`, kind, name, team, rest)
-}
-
 const (
-	core       = "/api/v1/namespaces/" + demo + "/"
-	claims     = core + "persistentvolumeclaims"
-	maps       = core + "configmaps"
-	deploys    = "/apis/apps/v1/namespaces/" + demo + "/deployments"
-	widgetsV1  = "/apis/example.com/v1/namespaces/" + demo + "/widgets"
-	widgetsV2  = "/apis/example.com/v2/namespaces/" + demo + "/widgets"
-	deployment = `{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}}`
-	notMet     = "reason=NotMet"
+	core = "/api/v1/namespaces/" + demo + "/"
+	maps = core + "configmaps"
 )
 
 // TestInnerDoor sends requests to resources that kube-apiserver serves. Their conditions read the object.
 func TestInnerDoor(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "")
-	r.apply(t, widgets)
-	r.apply(t, policies)
-	for _, args := range [][]string{
-		{"create", "namespace", demo}, {"create", "serviceaccount", "ci", "--namespace", demo},
-		{"wait", "--for=condition=Established", "crd/widgets.example.com"},
-		{"wait", "--for=condition=Ready", "clusterauthorizationpolicies", "--all"},
-	} {
-		if _, err := r.Kubectl(t.Context(), "", args...); err != nil {
-			t.Fatal(err)
-		}
-	}
-	r.apply(t, strings.Replace(deployment, `"name": "d"`, `"name": "d", "namespace": "`+demo+`"`, 1))
-	rows, runner := table(t, "requests.yaml").Rows, r.runner()
-	runner.Run(t, rows["before"])
-	poll.Holds(t, "widgets are served", func() bool { code, _ := r.send(t, "admin", "GET", widgetsV2, "", ""); return code == 200 })
-	for _, row := range rows["wait"] {
-		runner.Await(t, row)
-	}
+	r.MustApply(t, plane.TestData(t, "widgets.yaml"))
+	rows, runner := r.prepare(t, "requests.yaml"), r.runner()
+	r.begin(t, rows)
 	r.proxy.reset()
 	runner.After = func(row *requests.Row, _ *requests.Answer, calls []*admissionv1.AdmissionRequest) {
 		if row.Name != "" && len(calls) > 0 && os.Getenv("PROVISO_RECORD") != "" {
@@ -324,17 +244,24 @@ func TestInnerDoor(t *testing.T) {
 		r.proxy.reset()
 	}
 	runner.Run(t, rows["requests"])
-	t.Run("audit", func(t *testing.T) { testAudit(t, r) })
-	t.Run("metrics", func(t *testing.T) { testMetrics(t, r) })
-	t.Run("status", func(t *testing.T) { testStatus(t, r) })
-	t.Run("marker", func(t *testing.T) { testMarker(t, r) })
-	t.Run("late bodies", func(t *testing.T) { testLateBodies(t, r) })
-	t.Run("clients", func(t *testing.T) { testClients(t, r) })
-	t.Run("outage", func(t *testing.T) { testOutage(t, r) })
-	t.Run("another manifest", func(t *testing.T) { testAnotherManifest(t, r) })
-	t.Run("an emptied manifest", func(t *testing.T) { testEmptiedManifest(t, r) })
-	t.Run("cached answers", func(t *testing.T) { testCachedAnswers(t, r) })
-	t.Run("the canary's own rights", func(t *testing.T) { testCanary(t, r) })
+	for _, part := range []struct {
+		name string
+		test func(*testing.T, *rig)
+	}{
+		{"audit", testAudit},
+		{"metrics", testMetrics},
+		{"status", testStatus},
+		{"marker", testMarker},
+		{"late bodies", testLateBodies},
+		{"clients", testClients},
+		{"outage", testOutage},
+		{"another manifest", testAnotherManifest},
+		{"an emptied manifest", testEmptiedManifest},
+		{"cached answers", testCachedAnswers},
+		{"the canary's own rights", testCanary},
+	} {
+		t.Run(part.name, func(t *testing.T) { part.test(t, r) })
+	}
 	poll.Holds(t, "the status says again that the policy is enforced", func() bool {
 		return strings.HasPrefix(r.enforcementOf(t, "dana-dev-claims"), "InnerDoor=Enforced Enforced: ")
 	})

@@ -257,7 +257,7 @@ func TestLagging(t *testing.T) {
 		total = 100_000
 	}
 	p := newPair(t, func(c *cluster.Config) { c.SharedStore = true })
-	p.up(t)
+	p.Start(t, p.Up)
 	if err := p.Servers[1].Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -268,15 +268,13 @@ func TestLagging(t *testing.T) {
 		t.Fatal(err)
 	}
 	newest := p.FrontDoorURL()
-	for i, door := range []*proxy{p.proxy, p.second} {
+	for i, door := range p.doors {
 		door.set(func() {
 			door.target = []string{newest, lagging.FrontDoorURL}[i]
 			door.forgetful, door.admittedBy, door.admitting = true, map[string][]string{}, []string{newest, lagging.FrontDoorURL}
 		})
 	}
-	if _, err := p.Kubectl(t.Context(), "", "create", "namespace", demo); err != nil {
-		t.Fatal(err)
-	}
+	p.MustKubectl(t, "create", "namespace", demo)
 	admin := p.as(cluster.Admin)
 	h := &history{allowed: map[int][]period{}}
 	c := &changer{history: h, admin: admin.at(p.ProvisoURL())}
@@ -398,7 +396,7 @@ func judge(t *testing.T, p *pair, h *history, observed *observer, outcomes []out
 		if o.code != http.StatusCreated {
 			continue
 		}
-		targets := append(p.proxy.targetsOf(o.name), p.second.targetsOf(o.name)...)
+		targets := append(p.proxy.targetsOf(o.name), p.doors[1].targetsOf(o.name)...)
 		byLagging := strings.Contains(strings.Join(targets, " "), lagging)
 		from := o.sent.Add(-slack)
 		if byLagging {

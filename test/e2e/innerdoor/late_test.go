@@ -18,6 +18,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/plane"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
@@ -27,76 +28,6 @@ const manyLate = 100
 
 // maxAtOnce is how many of them reach the inner door at a time. It refuses a user's reviews in one namespace with 429 if more wait.
 const maxAtOnce = 40
-
-// latePolicies let users create secrets. lena has another policy beside, lara has no other. rita has RBAC alone.
-const latePolicies = `
-apiVersion: policy.proviso.dev/v1alpha1
-kind: ClusterAuthorizationPolicy
-metadata: {name: late-lena}
-spec:
-  effect: Allow
-  subjects: [{kind: User, name: lena}]
-  rules: [{verbs: [create], apiGroups: [""], apiVersions: [v1], resources: [secrets]}]
-  condition: object.metadata.name.startsWith("late")
----
-apiVersion: policy.proviso.dev/v1alpha1
-kind: ClusterAuthorizationPolicy
-metadata: {name: late-lena-2}
-spec:
-  effect: Allow
-  subjects: [{kind: User, name: lena}]
-  rules: [{verbs: [create], apiGroups: [""], apiVersions: [v1], resources: [secrets]}]
-  condition: object.metadata.name.startsWith("other")
----
-apiVersion: policy.proviso.dev/v1alpha1
-kind: ClusterAuthorizationPolicy
-metadata: {name: late-lara}
-spec:
-  effect: Allow
-  subjects: [{kind: User, name: lara}]
-  rules: [{verbs: [create], apiGroups: [""], apiVersions: [v1], resources: [secrets]}]
-  condition: object.metadata.name.startsWith("late")
----
-apiVersion: policy.proviso.dev/v1alpha1
-kind: ClusterAuthorizationPolicy
-metadata: {name: late-lotte}
-spec:
-  effect: Allow
-  subjects: [{kind: User, name: lotte}]
-  rules: [{verbs: [create], apiGroups: [""], apiVersions: [v1], resources: [secrets]}]
-  condition: object.metadata.name.startsWith("late")
----
-apiVersion: policy.proviso.dev/v1alpha1
-kind: ClusterAuthorizationPolicy
-metadata: {name: late-last}
-spec:
-  effect: Allow
-  subjects: [{kind: User, name: last}]
-  rules: [{verbs: [create], apiGroups: [""], apiVersions: [v1], resources: [secrets]}]
-  condition: object.metadata.name.startsWith("late")
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: late}
-rules: [{verbs: [create], apiGroups: [""], resources: [secrets]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: late}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: late}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: rita}]
----
-# Requests that wait for their bodies have seats of kube-apiserver's fairness, of which there are fewer than these.
-apiVersion: flowcontrol.apiserver.k8s.io/v1
-kind: FlowSchema
-metadata: {name: late}
-spec:
-  matchingPrecedence: 2
-  priorityLevelConfiguration: {name: exempt}
-  rules:
-  - subjects: [{kind: Group, group: {name: late}}]
-    resourceRules: [{verbs: ["*"], apiGroups: ["*"], resources: ["*"], namespaces: ["*"], clusterScope: true}]
-`
 
 const lateSecrets = "/api/v1/namespaces/own/secrets"
 
@@ -130,7 +61,7 @@ func (r *rig) questions(user string, about func(*authorizationv1.ResourceAttribu
 // over HTTP/2.
 func (r *rig) hold(t *testing.T, user string, n int) *held {
 	t.Helper()
-	sender := r.sender
+	sender := r.Sender
 	if user == "lara" {
 		admin, err := r.Client(cluster.Admin)
 		if err != nil {
@@ -199,30 +130,25 @@ func (h *held) testRefused(t *testing.T) {
 	}
 }
 
-// prepareLate applies the policies, and waits until all of these users may create secrets.
-func (r *rig) prepareLate(t *testing.T) {
+// awaitLate waits until users get a code when they create a secret.
+func (r *rig) awaitLate(t *testing.T, code int, users ...string) {
 	t.Helper()
-	r.apply(t, latePolicies)
-	for _, user := range []string{"lena", "lara", "lotte", "last", "rita"} {
-		poll.Holds(t, user+" may create secrets", func() bool { return r.dryRunLate(t, user) == http.StatusCreated })
+	for _, user := range users {
+		poll.Eventually(t, user+" creates a secret", func() string {
+			got, answer := r.Sender.Send(t, &requests.User{Name: user}, http.MethodPost, lateSecrets+"?dryRun=All", jsonType, lateSecret(user, -1))
+			if got != code {
+				return answer
+			}
+			return ""
+		})
 	}
-}
-
-func (r *rig) dryRunLate(t *testing.T, user string) int {
-	t.Helper()
-	code, _ := r.sendAs(t, user, "POST", lateSecrets+"?dryRun=All", jsonType, lateSecret(user, -1))
-	return code
 }
 
 // forget takes something away, and waits until users who had it are refused.
 func (r *rig) forget(t *testing.T, args []string, users ...string) {
 	t.Helper()
-	if _, err := r.Kubectl(t.Context(), "", append([]string{"delete"}, args...)...); err != nil {
-		t.Fatal(err)
-	}
-	for _, user := range users {
-		poll.Holds(t, user+" is refused", func() bool { return r.dryRunLate(t, user) == http.StatusForbidden })
-	}
+	r.MustKubectl(t, append([]string{"delete"}, args...)...)
+	r.awaitLate(t, http.StatusForbidden, users...)
 }
 
 // lateFor is a body that takes nearly as long as kube-apiserver lets a request take.
@@ -231,7 +157,8 @@ const lateFor = 30 * time.Second
 // holdForLong holds back one body for lateFor, and deletes the policy of its user meanwhile.
 func (r *rig) holdForLong(t *testing.T) *held {
 	t.Helper()
-	r.prepareLate(t)
+	r.MustApply(t, plane.TestData(t, "late.yaml"))
+	r.awaitLate(t, http.StatusCreated, "lena", "lara", "lotte", "last", "rita")
 	h := r.hold(t, "lotte", 1)
 	time.AfterFunc(lateFor, h.rests[0])
 	r.forget(t, []string{"clusterauthorizationpolicy", "late-lotte"}, "lotte")

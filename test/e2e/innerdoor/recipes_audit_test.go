@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/proviso-authz/proviso/test/testutil/plane"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
@@ -27,45 +28,21 @@ type auditCounts struct {
 	ObservedGeneration, Decided, Errors, Undetermined int64
 }
 
-// recipeCounts has what one pass of the requests of all recipes counts for each of their policies: what the policy would decide
-// already at authorization, also because its condition is folded, and what only the object would tell.
-var recipeCounts = map[string]auditCounts{
-	"agent-own-node":            {Undetermined: 4},
-	"agent-reads":               {},
-	"alice-client-certificates": {Undetermined: 2},
-	"alice-dev-volumes":         {Undetermined: 6},
-	"alice-dev-volumes-reads":   {},
-	"alice-rollouts":            {Undetermined: 2},
-	"alice-rollouts-reads":      {},
-	"alice-signs-for-clients":   {},
-	"alice-team-blue":           {Decided: 1},
-	"alice-team-reviews":        {Undetermined: 2},
-	"backup-finalizer":          {Undetermined: 4},
-	"backup-finalizer-reads":    {},
-	"billed-deployments":        {Decided: 3},
-	"certificate-signers-read":  {},
-	"certificate-signing":       {Undetermined: 2},
-	"cost-center-required":      {Decided: 2}, // on a listed resource a Deny is folded
-	"demo/alice-prefixed-names": {Undetermined: 2},
-	"demo/alice-vault-tokens":   {Undetermined: 3},
-	"device-claims":             {Decided: 3},
-	"no-device-admin-access":    {Decided: 2},
-	"scraper-kubelet-metrics":   {},
+// grantAll lets the users of recipes do everything by RBAC.
+func (a *recipeSender) grantAll(t *testing.T, recipes ...*recipe) {
+	t.Helper()
+	manifest := plane.TestData(t, "recipes-grant.yaml")
+	for _, recipe := range recipes {
+		manifest += fmt.Sprintf("- {apiGroup: rbac.authorization.k8s.io, kind: User, name: %q}\n", recipe.as.Name)
+	}
+	a.MustApply(t, manifest)
 }
-
-// grantToAll lets the users of all recipes do everything by RBAC.
-const grantToAll = `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: recipes}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
-subjects:
-`
 
 // testRecipesInAudit sends the requests of all recipes as dry runs, of users with and without permission by RBAC: first without
 // the policies, and then with all of them in Audit. The answers are the same, and the policies count.
 func testRecipesInAudit(t *testing.T, r *rig) {
-	a := &recipesInAudit{newRecipeSender(t, r)}
+	a := &recipesInAudit{recipeSender: newRecipeSender(t, r)}
+	plane.ReadYAML(t, "recipes-counts.yaml", &a.perPass)
 	for _, recipe := range a.recipes {
 		for _, row := range recipe.rows["before"] {
 			if answer, err := a.runner().Send(t.Context(), t, row); err != nil || answer.Code != row.Code && answer.Code != http.StatusConflict {
@@ -73,10 +50,7 @@ func testRecipesInAudit(t *testing.T, r *rig) {
 			}
 		}
 	}
-	poll.Holds(t, "Proviso knows that kube-apiserver calls it for reviews", func() bool {
-		_, groups := r.direct(t, "/readyz/review-groups")
-		return strings.Contains(groups, "authorization.k8s.io/v1alpha1: proviso: ")
-	})
+	r.shows(t, "/readyz/review-groups", "authorization.k8s.io/v1alpha1: proviso: ")
 	refused := a.sendAll(t)
 	a.grant(t, true)
 	granted := a.sendAll(t)
@@ -84,10 +58,7 @@ func testRecipesInAudit(t *testing.T, r *rig) {
 		t.Error("permission by RBAC changes nothing")
 	}
 	manifest := a.inAudit(t)
-	r.apply(t, manifest)
-	if _, err := r.Kubectl(t.Context(), manifest, "wait", "--for=condition=Ready", "--timeout=30s", "-f", "-"); err != nil {
-		t.Fatal(err)
-	}
+	r.MustApply(t, manifest)
 	if diff := cmp.Diff(granted, a.sendAll(t)); diff != "" {
 		t.Errorf("policies in Audit change the answers to users whom RBAC allows (-want +got):\n%s", diff)
 	}
@@ -96,25 +67,28 @@ func testRecipesInAudit(t *testing.T, r *rig) {
 		t.Errorf("policies in Audit change the answers to users whom RBAC does not allow (-want +got):\n%s", diff)
 	}
 	got, want := map[string]auditCounts{}, map[string]auditCounts{}
-	for name, counts := range recipeCounts {
+	for name, counts := range a.perPass {
 		want[name] = auditCounts{ObservedGeneration: 1, Decided: 2 * counts.Decided, Undetermined: 2 * counts.Undetermined}
 	}
 	poll.Eventually(t, "the policies in Audit count (-want +got)", func() string {
 		got = a.counts(t)
 		return cmp.Diff(want, got)
 	})
-	table, err := r.Kubectl(t.Context(), "", "get", "clusterauthorizationpolicies", "alice-dev-volumes")
-	if err != nil || !regexp.MustCompile(`alice-dev-volumes +Allow +Audit .* False +0 \(12 undetermined\) `).MatchString(table) {
-		t.Errorf("got %v and the table\n%s", err, table)
+	table := r.MustKubectl(t, "get", "clusterauthorizationpolicies", "alice-dev-volumes")
+	if !regexp.MustCompile(`alice-dev-volumes +Allow +Audit .* False +0 \(12 undetermined\) `).MatchString(table) {
+		t.Errorf("got the table\n%s", table)
 	}
 	a.testOneEdit(t)
 	a.testAtInnerDoor(t)
-	if _, err := r.Kubectl(t.Context(), manifest, "delete", "--wait=false", "-f", "-"); err != nil {
-		t.Fatal(err)
-	}
+	r.MustDelete(t, manifest)
 }
 
-type recipesInAudit struct{ *recipeSender }
+type recipesInAudit struct {
+	*recipeSender
+
+	// perPass is what one pass of all requests counts, by policy.
+	perPass map[string]auditCounts
+}
 
 // sendAll sends all steps of all recipes, and returns their answers: the code, and of a refusal the text.
 func (a *recipesInAudit) sendAll(t *testing.T) []string {
@@ -149,13 +123,9 @@ func (a *recipesInAudit) dryRun(t *testing.T, row *requests.Row) (int, string) {
 func (a *recipesInAudit) grant(t *testing.T, all bool) {
 	t.Helper()
 	if all {
-		subjects := ""
-		for _, recipe := range a.recipes {
-			subjects += fmt.Sprintf("- {apiGroup: rbac.authorization.k8s.io, kind: User, name: %q}\n", recipe.as.Name)
-		}
-		a.apply(t, grantToAll+subjects)
-	} else if _, err := a.Kubectl(t.Context(), "", "delete", "clusterrolebinding", "recipes"); err != nil {
-		t.Fatal(err)
+		a.grantAll(t, a.recipes...)
+	} else {
+		a.MustKubectl(t, "delete", "clusterrolebinding", "recipes")
 	}
 	want := http.StatusForbidden
 	if all {
@@ -163,7 +133,7 @@ func (a *recipesInAudit) grant(t *testing.T, all bool) {
 	}
 	for _, recipe := range a.recipes {
 		poll.Holds(t, "RBAC knows", func() bool {
-			code, _ := a.sender.Send(t, recipe.as, http.MethodGet, "/api/v1/namespaces/kube-public", "", "")
+			code, _ := a.Sender.Send(t, recipe.as, http.MethodGet, "/api/v1/namespaces/kube-public", "", "")
 			return code == want
 		})
 		// Proviso reuses answers of kube-apiserver for some seconds. No policy of the recipes is there yet that would count this.
@@ -194,10 +164,7 @@ func (a *recipesInAudit) inAudit(t *testing.T) string {
 func (a *recipesInAudit) counts(t *testing.T) map[string]auditCounts {
 	t.Helper()
 	counts := map[string]auditCounts{}
-	out, err := a.Kubectl(t.Context(), "", "get", "clusterauthorizationpolicies,authorizationpolicies", "-A", "-o", "json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := a.MustKubectl(t, "get", "clusterauthorizationpolicies,authorizationpolicies", "-A", "-o", "json")
 	var list struct {
 		Items []struct {
 			Metadata struct{ Namespace, Name string }
@@ -209,7 +176,7 @@ func (a *recipesInAudit) counts(t *testing.T) map[string]auditCounts {
 	}
 	for _, p := range list.Items {
 		name := strings.TrimPrefix(p.Metadata.Namespace+"/"+p.Metadata.Name, "/")
-		if _, ok := recipeCounts[name]; ok {
+		if _, ok := a.perPass[name]; ok {
 			counts[name] = p.Status.Audit
 		}
 	}
@@ -222,9 +189,7 @@ func (a *recipesInAudit) testOneEdit(t *testing.T) {
 	steps := a.storageClass().rows["steps"]
 	edit := func(enforcement string) {
 		for _, name := range []string{"alice-dev-volumes", "alice-dev-volumes-reads"} {
-			if _, err := a.Kubectl(t.Context(), "", "patch", "clusterauthorizationpolicies", name, "--type=merge", "-p", `{"spec": {"enforcement": "`+enforcement+`"}}`); err != nil {
-				t.Fatal(err)
-			}
+			a.MustKubectl(t, "patch", "clusterauthorizationpolicies", name, "--type=merge", "-p", `{"spec": {"enforcement": "`+enforcement+`"}}`)
 		}
 	}
 	edit("Enforce")
@@ -245,29 +210,7 @@ func (a *recipesInAudit) storageClass() *recipe {
 // testAtInnerDoor has a Deny in Audit beside the first recipe, which is enforced: the inner door evaluates it with the object.
 func (a *recipesInAudit) testAtInnerDoor(t *testing.T) {
 	t.Helper()
-	const claim = `{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": %q, "labels": {"team": "blue"}}, "spec": {"storageClassName": "dev", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}`
-	a.apply(t, `
-apiVersion: policy.proviso.dev/v1alpha1
-kind: ClusterAuthorizationPolicy
-metadata: {name: audited-claims}
-spec:
-  description: no claims named scratch
-  effect: Deny
-  enforcement: Audit
-  subjects: [{kind: User, name: alice}]
-  rules: [{verbs: [create], apiGroups: [""], apiVersions: [v1], resources: [persistentvolumeclaims]}]
-  condition: object.metadata.name == "scratch"
-`)
-	if _, err := a.Kubectl(t.Context(), "", "wait", "--for=condition=Ready", "clusterauthorizationpolicy", "audited-claims"); err != nil {
-		t.Fatal(err)
-	}
-	warning, err := a.Kubectl(t.Context(), fmt.Sprintf(claim, "scratch"), "create", "--as=alice", "-n", "demo", "--dry-run=server", "--validate=false", "-v=0", "--warnings-as-errors", "-f", "-")
-	if err == nil || !strings.Contains(warning+err.Error(), "would be denied: policy=audited-claims reason=Denied: no claims named scratch") {
-		t.Errorf("got %q, %v: want a warning", warning, err)
-	}
-	if code, answer := a.sendAs(t, "alice", http.MethodPost, "/api/v1/namespaces/demo/persistentvolumeclaims?dryRun=All", jsonType, fmt.Sprintf(claim, "other")); code != http.StatusCreated {
-		t.Errorf("got %d %s", code, answer)
-	}
+	a.rig.runner().Run(t, a.rig.prepare(t, "recipes-audit.yaml")["claims"])
 	poll.Holds(t, "the audit log has what would have been denied, once", func() bool {
 		log, err := os.ReadFile(a.AuditLog())
 		return err == nil && strings.Count(string(log), `create.inner-door.proviso.static.k8s.io/would-deny":"cluster.policy.proviso.dev/audited-claims"`) == 1
@@ -276,7 +219,5 @@ spec:
 		out, err := a.Kubectl(t.Context(), "", "get", "clusterauthorizationpolicy", "audited-claims", "-o", "jsonpath={.status.audit.decided}/{.status.conditions[?(@.type=='Effective')].reason}")
 		return err == nil && out == "1/Audit"
 	})
-	if _, err := a.Kubectl(t.Context(), "", "delete", "clusterauthorizationpolicy", "audited-claims"); err != nil {
-		t.Fatal(err)
-	}
+	a.MustKubectl(t, "delete", "clusterauthorizationpolicy", "audited-claims")
 }

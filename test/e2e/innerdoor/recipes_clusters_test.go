@@ -6,9 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package innerdoor_test
 
 import (
-	"fmt"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -67,11 +65,11 @@ func (a *recipeSender) testByBarrier(t *testing.T, recipe *recipe) {
 // nothing from Allow policies. Barriers deny what Deny policies deny, to users whom RBAC allows everything.
 func TestRecipesOnManagedCluster(t *testing.T) {
 	t.Parallel()
-	a := newRecipeSender(t, newManagedRig(t))
+	a := newRecipeSender(t, newRig(t, "", func(c *cluster.Config) { c.InnerDoor, c.Managed = nil, true })) // with barriers and without doors
 	for _, recipe := range a.recipes {
 		t.Run(recipe.name, func(t *testing.T) {
 			if recipe.managed() == deniesThere {
-				a.apply(t, grantToAll+fmt.Sprintf("- {apiGroup: rbac.authorization.k8s.io, kind: User, name: %q}\n", recipe.as.Name))
+				a.grantAll(t, recipe)
 				a.testByBarrier(t, recipe)
 				return
 			}
@@ -83,26 +81,4 @@ func TestRecipesOnManagedCluster(t *testing.T) {
 			runner.Run(t, recipe.rows["steps"])
 		})
 	}
-}
-
-// newManagedRig starts a control plane with barriers and without doors.
-func newManagedRig(t *testing.T) *rig {
-	t.Helper()
-	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := cluster.New(cluster.Config{
-		Dir: t.TempDir(), Bin: filepath.Join(root, "_output", "bin"), Manifests: filepath.Join(root, "artifacts"), Log: t.Logf, Managed: true,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.StopAfter(t)
-	if err := c.Up(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	r := &rig{Cluster: c}
-	r.connect(t)
-	return r
 }

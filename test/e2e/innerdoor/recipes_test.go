@@ -84,7 +84,7 @@ func readRecipes(t *testing.T) (recipes []*recipe) {
 // testRecipes applies each recipe of the cookbook, and sends requests that it allows and refuses.
 func testRecipes(t *testing.T, r *rig) {
 	examples := filepath.Join(r.Manifests, "examples")
-	document, err := os.ReadFile(filepath.Join(r.Manifests, "..", "docs", "cookbook.md"))
+	document, err := os.ReadFile(filepath.Join(r.Repository, "docs", "cookbook.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,18 +139,15 @@ func newRecipeSender(t *testing.T, r *rig) *recipeSender {
 
 // runner sends rows of recipes.
 func (a *recipeSender) runner() *requests.Runner {
-	return &requests.Runner{Sender: a.sender, Values: map[string]string{"csr": a.csr}}
+	return &requests.Runner{Sender: a.Sender, Values: map[string]string{"csr": a.csr}}
 }
 
 // prepare applies the policies of a recipe, and creates what its requests need.
 func (a *recipeSender) prepare(t *testing.T, name string, before []*requests.Row) (policy string) {
 	t.Helper()
 	policy = filepath.Join(a.Manifests, "examples", name, "policy.yaml")
-	for _, args := range [][]string{{"apply", "-f", policy}, {"wait", "--for=condition=Ready", "--timeout=30s", "-f", policy}} {
-		if _, err := a.Kubectl(t.Context(), "", args...); err != nil {
-			t.Fatal(err)
-		}
-	}
+	a.MustKubectl(t, "apply", "-f", policy)
+	a.MustKubectl(t, "wait", "--for=condition=Ready", "--timeout=30s", "-f", policy)
 	if len(before) > 0 {
 		a.runner().Run(t, before)
 	}
@@ -177,7 +174,5 @@ func (a *recipeSender) test(t *testing.T, recipe *recipe) {
 		}
 	}
 	runner.Run(t, recipe.rows["steps"])
-	if _, err := a.Kubectl(t.Context(), "", "delete", "--wait=false", "-f", policy); err != nil {
-		t.Fatal(err)
-	}
+	a.MustKubectl(t, "delete", "--wait=false", "-f", policy)
 }

@@ -7,10 +7,10 @@ package innerdoor_test
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -19,13 +19,13 @@ import (
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
+	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
 // pair is a control plane with two kube-apiservers. Proviso probes the second one through a wire.
 type pair struct {
 	*rig
-	second *proxy
-	wire   *wire
+	wire *wire
 }
 
 // newPair prepares a pair that does not run.
@@ -33,8 +33,8 @@ func newPair(t *testing.T, changes ...func(*cluster.Config)) *pair {
 	t.Helper()
 	r := prepareRig(t, "", append(changes, func(c *cluster.Config) { c.SecondKubeAPIServer = true })...)
 	server := r.Servers[1]
-	p := &pair{rig: r, second: newProxy(t, r.Cluster, server), wire: newWire(t, strings.TrimPrefix(server.URL(), "https://"))}
-	server.Doors = p.second.url
+	p := &pair{rig: r, wire: newWire(t, strings.TrimPrefix(server.URL(), "https://"))}
+	server.Doors = r.doors[1].url
 	r.InnerDoor.Servers = []string{r.KubeAPIServerURL(), "https://" + p.wire.address}
 	return p
 }
@@ -42,48 +42,33 @@ func newPair(t *testing.T, changes ...func(*cluster.Config)) *pair {
 // user returns the caller of a user at a kube-apiserver, 0 or 1.
 func (p *pair) user(server int, name string) *caller { return p.as(name).at(p.Servers[server].URL()) }
 
-// try sends a dry run of a claim of a class, which dana may create if the class is dev, and rob always.
-func (p *pair) try(t *testing.T, server int, user, class string) (int, string) {
-	t.Helper()
-	code, answer, err := p.user(server, user).send(t.Context(), "POST", claims+"?dryRun=All", jsonType, strings.NewReader(claim("x", class, "")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return code, answer
-}
-
 // passes waits until a write of dana passes at a kube-apiserver, and expects another one to be refused by the inner door.
 func (p *pair) passes(t *testing.T, server int) {
 	t.Helper()
-	poll.Holds(t, "writes pass on conditions", func() bool { code, _ := p.try(t, server, "dana", "dev"); return code == http.StatusCreated })
+	p.becomes(t, server, "passes")
 	// The canaries of another replica may be late, so that the front door refuses once more.
 	poll.Holds(t, "the inner door refuses", func() bool {
-		code, answer := p.try(t, server, "dana", "prod")
-		if code != http.StatusForbidden {
-			t.Errorf("got %d %.300s, want a refusal", code, answer)
+		answer := p.answer(t, server, "refused")
+		if answer.Code != http.StatusForbidden {
+			t.Errorf("got %d %.300s, want a refusal", answer.Code, answer.Body)
 		}
-		return strings.Contains(answer, notMet)
+		return answer.Has("reason=NotMet")
 	})
 }
 
 // stops waits until the front door refuses writes of dana at a kube-apiserver, and expects it to go on, and users of RBAC to be allowed.
 func (p *pair) stops(t *testing.T, server int) {
 	t.Helper()
-	poll.Probe(t, "no write passes on conditions", func() bool { return refusedAtFrontDoor(p.try(t, server, "dana", "prod")) })
+	poll.Probe(t, "no write passes on conditions", func() bool { return p.runnerAt(server).Try(t, p.states["stopped"][0]) == "" })
 	p.remainsStopped(t, server)
 }
 
 func (p *pair) remainsStopped(t *testing.T, server int) {
 	t.Helper()
 	for range 20 {
-		if code, answer := p.try(t, server, "dana", "dev"); !refusedAtFrontDoor(code, answer) {
-			t.Errorf("got %d %.300s, want a refusal by the front door", code, answer)
-			break
-		}
+		p.is(t, server, "stopped")
 	}
-	if code, answer := p.try(t, server, "rob", "prod"); code != http.StatusCreated {
-		t.Errorf("RBAC: got %d %.300s", code, answer)
-	}
+	p.is(t, server, "RBAC")
 }
 
 // says waits until Proviso says why it does not know that the second kube-apiserver calls the inner door.
@@ -102,19 +87,10 @@ func (p *pair) says(t *testing.T, reason string) {
 	})
 }
 
-// replaceManifest replaces the manifest of a server.
-func replaceManifest(t *testing.T, server *cluster.KubeAPIServer, content string) {
+// steady has dana write at the first kube-apiserver until stop is called, which expects all of the writes to have passed.
+func (p *pair) steady(t *testing.T) (stop func()) {
 	t.Helper()
-	file := filepath.Join(server.InnerDoorFiles(), "other.yaml")
-	if err := errors.Join(os.WriteFile(file, []byte(content), 0o600), os.Rename(file, server.Manifest())); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// steady has a user write at a kube-apiserver until stop is called, which expects all of the writes to have passed.
-func (p *pair) steady(t *testing.T, server int, name string) (stop func()) {
-	t.Helper()
-	user, end, refused, writes := p.user(server, name), make(chan struct{}), []string(nil), 0
+	end, refused, writes := make(chan struct{}), []string(nil), 0
 	var group sync.WaitGroup
 	group.Go(func() {
 		for {
@@ -124,8 +100,8 @@ func (p *pair) steady(t *testing.T, server int, name string) (stop func()) {
 			case <-time.After(50 * time.Millisecond):
 			}
 			writes++
-			if code, answer, err := user.send(t.Context(), "POST", claims+"?dryRun=All", jsonType, strings.NewReader(claim("s", "dev", ""))); err != nil || code != http.StatusCreated {
-				refused = append(refused, answer)
+			if answer, err := p.runnerAt(0).Send(t.Context(), t, p.states["passes"][0]); err != nil || answer.Code != http.StatusCreated {
+				refused = append(refused, fmt.Sprint(answer, err))
 			}
 		}
 	})
@@ -143,13 +119,8 @@ func (p *pair) steady(t *testing.T, server int, name string) (stop func()) {
 // write passes there on conditions then. The first one goes on, unless they share a client certificate.
 func TestTwoServers(t *testing.T) {
 	p := newPair(t)
-	p.up(t)
-	p.apply(t, policies)
-	for _, args := range [][]string{{"create", "namespace", demo}, {"wait", "--for=condition=Ready", "clusterauthorizationpolicies", "--all"}} {
-		if _, err := p.Kubectl(t.Context(), "", args...); err != nil {
-			t.Fatal(err)
-		}
-	}
+	p.Start(t, p.Up)
+	p.prepare(t, "requests.yaml")
 	t.Run("a new server", func(t *testing.T) {
 		// A server that has never been seen may have any certificate: it stops the first one, too, until its first canaries.
 		p.stops(t, 0)
@@ -160,7 +131,7 @@ func TestTwoServers(t *testing.T) {
 		p.passes(t, 1)
 	})
 	tooLate := p.tooLate(t)
-	stop := p.steady(t, 0, "dana")
+	stop := p.steady(t)
 	t.Run("a slow server", func(t *testing.T) {
 		p.wire.setLag(7 * time.Second)
 		p.stops(t, 1)
@@ -198,7 +169,7 @@ func TestTwoServers(t *testing.T) {
 		for range 2 {
 			text = text[:strings.LastIndex(text, "- admissionReviewVersions:")]
 		}
-		replaceManifest(t, server, text)
+		replaceFile(t, server, server.Manifest(), text)
 		p.says(t, "the server did not call the inner door")
 		p.remainsStopped(t, 1)
 		if err := server.WriteInnerDoor(t.Context()); err != nil {
@@ -217,14 +188,14 @@ func TestTwoServers(t *testing.T) {
 // has been sent after the request timeout. Nothing must be created then, although the server has no manifest any more.
 func (p *pair) tooLate(t *testing.T) func(*testing.T) {
 	t.Helper()
-	const name, timeout = "too-late", 34 * time.Second
+	const timeout = 34 * time.Second
 	began, done := time.Now(), make(chan struct{})
 	ready := make(chan struct{})
-	var code int
-	var answer string
+	rows := table(t, "faults.yaml").Rows
+	var answer *requests.Answer
 	go func() {
 		defer close(done)
-		code, answer = lateBy(t, p.user(1, "dana"), p.second, claims, claim(name, "prod", ""), func() {
+		answer = p.late(t, 1, rows["too late"][0], func() {
 			close(ready)
 			time.Sleep(time.Until(began.Add(timeout + 2*time.Second)))
 		})
@@ -236,41 +207,34 @@ func (p *pair) tooLate(t *testing.T) func(*testing.T) {
 	}
 	return func(t *testing.T) {
 		<-done
-		t.Logf("a body that came %s later was answered with %d %.300s", timeout+2*time.Second, code, answer)
-		if code < 400 {
-			t.Errorf("got %d %.300s", code, answer)
+		t.Logf("a body that came %s later was answered with %d %.300s", timeout+2*time.Second, answer.Code, answer.Body)
+		if answer.Code < http.StatusBadRequest {
+			t.Errorf("got %d %.300s", answer.Code, answer.Body)
 		}
-		if code, answer := p.send(t, cluster.Admin, "GET", claims+"/"+name, "", ""); code != http.StatusNotFound {
-			t.Errorf("a body after the request timeout creates the object: got %d %.300s", code, answer)
-		}
+		p.runner().Run(t, rows["not created too late"])
 	}
 }
 
 // testEmptiedOnOne empties the manifest of the second kube-apiserver: from the next canaries on nothing passes there on conditions. A request
 // that was authorized before, and whose body comes later, passes without a decision about the object.
 func testEmptiedOnOne(t *testing.T, p *pair) {
-	code, answer := lateBy(t, p.user(1, "dana"), p.second, claims, claim("late", "prod", ""), func() {
-		replaceManifest(t, p.Servers[1], "")
+	rows := table(t, "faults.yaml").Rows
+	first, other := rows["late without a manifest"][0], rows["late elsewhere"][0]
+	wantAnswer(t, first, p.late(t, 1, first, func() {
+		replaceFile(t, p.Servers[1], p.Servers[1].Manifest(), "")
 		began := time.Now()
 		p.stops(t, 1)
 		t.Logf("nothing passed on conditions %s after the manifest was emptied", time.Since(began).Round(100*time.Millisecond))
-	})
-	t.Logf("a body that came later was answered with %d", code)
-	if code != http.StatusCreated { // if this is refused, docs/inner-door.md promises too little
-		t.Errorf("got %d %.300s, want what the threat model says", code, answer)
-	}
+	}))
 	p.says(t, "the server did not call the inner door")
-	code, answer = lateBy(t, p.user(0, "dana"), p.proxy, claims, claim("late-2", "prod", ""), func() {})
-	if code != http.StatusForbidden || !strings.Contains(answer, notMet) {
-		t.Errorf("at the other kube-apiserver: got %d %.300s, want a refusal by the inner door", code, answer)
-	}
+	wantAnswer(t, other, p.late(t, 0, other, func() {}))
 }
 
 // testOneCertificate lets both kube-apiservers have the same client certificate. If one does not call the inner door, both are stopped.
 func testOneCertificate(t *testing.T, p *pair) {
 	server := p.Servers[1]
 	server.SharesCertificate = true
-	p.second.set(func() { p.second.client = p.proxy.client })
+	p.doors[1].set(func() { p.doors[1].client = p.proxy.client })
 	if err := server.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +243,7 @@ func testOneCertificate(t *testing.T, p *pair) {
 	}
 	p.passes(t, 1)
 	p.passes(t, 0)
-	replaceManifest(t, server, "")
+	replaceFile(t, server, server.Manifest(), "")
 	p.stops(t, 1)
 	p.stops(t, 0)
 	if err := server.WriteInnerDoor(t.Context()); err != nil {
@@ -296,8 +260,8 @@ func testOrders(t *testing.T, p *pair) {
 		var times []time.Duration
 		for range 100 {
 			began := time.Now()
-			if code, answer := p.try(t, 0, "rob", "prod"); code != http.StatusCreated {
-				t.Fatalf("RBAC: got %d %.300s", code, answer)
+			if answer := p.answer(t, 0, "RBAC"); answer.Code != http.StatusCreated {
+				t.Fatalf("RBAC: got %d %.300s", answer.Code, answer.Body)
 			}
 			times = append(times, time.Since(began))
 		}
@@ -320,15 +284,11 @@ func testOrders(t *testing.T, p *pair) {
 	}
 	down := median()
 	t.Logf("a write of a user whom RBAC allows takes %s (p50), and %s while Proviso is down", up.Round(10*time.Microsecond), down.Round(10*time.Microsecond))
-	if code, answer := p.try(t, 0, "dana", "dev"); code < 400 {
-		t.Errorf("Proviso is down: got %d %.300s, want a refusal", code, answer)
-	}
+	p.refuses(t, 0, "Proviso is down")
 	killServers()
 	startServers() // without Proviso
-	poll.Holds(t, "RBAC allows writes without Proviso", func() bool { code, _ := p.try(t, 0, "rob", "prod"); return code == http.StatusCreated })
-	if code, answer := p.try(t, 0, "dana", "dev"); code < 400 {
-		t.Errorf("Proviso is down: got %d %.300s, want a refusal", code, answer)
-	}
+	p.becomes(t, 0, "RBAC")
+	p.refuses(t, 0, "Proviso is down")
 	if err := p.StartProviso(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -6,63 +6,20 @@ SPDX-License-Identifier: Apache-2.0
 package innerdoor_test
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/proviso-authz/proviso/test/testutil/plane"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
-
-// warnedPolicies are policies about listed resources that do not do all that they say.
-const warnedPolicies = `
-apiVersion: policy.proviso.dev/v1alpha1
-kind: ClusterAuthorizationPolicy
-metadata: {name: status-selector}
-spec:
-  effect: Allow
-  subjects: [{kind: User, name: nina}]
-  rules: [{verbs: [deletecollection], apiGroups: [""], resources: [configmaps]}]
-  condition: request.labelSelector.requirements.exists(r, r.key == "team")
----
-apiVersion: policy.proviso.dev/v1alpha1
-kind: ClusterAuthorizationPolicy
-metadata: {name: status-not-listed}
-spec:
-  effect: Allow
-  subjects: [{kind: User, name: nina}]
-  rules: [{verbs: [create], apiGroups: [""], apiVersions: [v1], resources: [pods]}]
-  condition: object.metadata.name == "a"
----
-apiVersion: policy.proviso.dev/v1alpha1
-kind: ClusterAuthorizationPolicy
-metadata: {name: status-deny}
-spec:
-  effect: Deny
-  subjects: [{kind: User, name: nina}]
-  rules: [{verbs: [create], apiGroups: [""], apiVersions: [v1], resources: [secrets]}]
-  condition: object.metadata.name == "a"
-`
-
-// reviewOf is a review of authorization.k8s.io/v1alpha1 that asks for conditions.
-const reviewOf = `
-apiVersion: authorization.k8s.io/v1alpha1
-kind: SubjectAccessReview
-spec:
-  user: %s
-  resourceAttributes: {verb: create, version: v1, resource: %s, namespace: ` + demo + `}
-  conditionalAuthorization: {mode: HumanReadable}
-`
 
 // enforcementOf returns where the rules of a policy are enforced, each place and result once, and the reason and the message of the
 // condition Effective.
 func (r *rig) enforcementOf(t *testing.T, policy string) string {
 	t.Helper()
 	const columns = `{range .status.enforcement[*]}{.at}={.result}{"\n"}{end}{.status.conditions[?(@.type=="Effective")].reason}: {.status.conditions[?(@.type=="Effective")].message}`
-	output, err := r.Kubectl(t.Context(), "", "get", "clusterauthorizationpolicy", policy, "--output=jsonpath="+columns)
-	if err != nil {
-		t.Fatal(err)
-	}
+	output := r.MustKubectl(t, "get", "clusterauthorizationpolicy", policy, "--output=jsonpath="+columns)
 	return strings.Join(slices.Compact(strings.Split(output, "\n")), " ")
 }
 
@@ -75,10 +32,8 @@ func testStatus(t *testing.T, r *rig) {
 		got := ""
 		poll.Holds(t, policy+" is "+want, func() bool { got = r.enforcementOf(t, policy); return strings.HasPrefix(got, want) })
 	}
-	output, err := r.Kubectl(t.Context(), warnedPolicies, "apply", "-f", "-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	const warned = "testdata/status.yaml"
+	output := r.MustKubectl(t, "apply", "-f", warned)
 	for policy, want := range map[string][2]string{
 		"status-selector":   {"rules[0] (deletecollection configmaps): the condition reads the path or a selector of the request", "InnerDoor=GrantsNothing GrantsNothing: "},
 		"status-not-listed": {"rules[0] (create pods): the inner door is not configured for these writes", "FrontDoor=GrantsNothing GrantsNothing: "},
@@ -92,10 +47,10 @@ func testStatus(t *testing.T, r *rig) {
 	for review, want := range map[[2]string]string{
 		{"dana", "persistentvolumeclaims"}: "", {"nina", "pods"}: "does not enforce conditions on create pods", {"nina", "secrets"}: "one of them could deny",
 	} {
-		output, err := r.Kubectl(t.Context(), fmt.Sprintf(reviewOf, review[0], review[1]), "create", "-f", "-", "--output=yaml")
+		output, err := r.Kubectl(t.Context(), strings.NewReplacer("USER", review[0], "RESOURCE", review[1]).Replace(plane.TestData(t, "status-review.yaml")), "create", "-f", "-", "--output=yaml")
 		if err != nil || !strings.Contains(output, "conditionsChain") || !strings.Contains(output, want) || strings.Contains(output, "Warning:") != (want != "") {
 			t.Errorf("the review about %s: got %v\n%s\nwant the warning %q", review, err, output, want)
 		}
 	}
-	r.Kubectl(t.Context(), warnedPolicies, "delete", "-f", "-") //nolint:errcheck // the cluster ends with the test
+	r.MustKubectl(t, "delete", "-f", warned)
 }

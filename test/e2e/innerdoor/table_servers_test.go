@@ -9,7 +9,6 @@ import (
 	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -21,8 +20,8 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 
-	"github.com/proviso-authz/proviso/test/testutil/cluster"
 	"github.com/proviso-authz/proviso/test/testutil/pki"
+	"github.com/proviso-authz/proviso/test/testutil/plane"
 )
 
 // serve serves a handler on this machine until the test ends, and returns its URL. Clients need a certificate that fits auth. serve has read the
@@ -43,27 +42,27 @@ func serve(t *testing.T, certFile, keyFile string, auth tls.ClientAuthType, hand
 	return "https://" + listener.Addr().String()
 }
 
-// conversion is the conversion webhook of gadgets: spec.text of v1 is spec.size of v2.
-type conversion struct{ url, ca string }
-
-func newConversion(t *testing.T, c *cluster.Cluster) *conversion {
+// fill sets the URL of a webhook, and its CA, in a manifest.
+func (r *rig) fill(t *testing.T, manifest, url string) string {
 	t.Helper()
-	certFile, keyFile, err := c.ServingCertificate("conversion")
+	ca, err := os.ReadFile(r.CAFile())
 	if err != nil {
 		t.Fatal(err)
 	}
-	ca, err := os.ReadFile(c.CAFile())
+	return strings.NewReplacer("{url}", url, "{ca}", base64.StdEncoding.EncodeToString(ca)).Replace(manifest)
+}
+
+// serveWebhook serves a webhook that kube-apiserver calls, and returns its URL.
+func (r *rig) serveWebhook(t *testing.T, name string, handler http.HandlerFunc) string {
+	t.Helper()
+	certFile, keyFile, err := r.ServingCertificate(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &conversion{url: serve(t, certFile, keyFile, tls.NoClientCert, http.HandlerFunc(convert)), ca: base64.StdEncoding.EncodeToString(ca)}
+	return serve(t, certFile, keyFile, tls.NoClientCert, handler)
 }
 
-func (c *conversion) fill(manifest string) string {
-	return strings.NewReplacer("{url}", c.url, "{ca}", c.ca).Replace(manifest)
-}
-
-// convert answers a ConversionReview.
+// convert answers a ConversionReview of gadgets: spec.text of v1 is spec.size of v2.
 func convert(w http.ResponseWriter, r *http.Request) {
 	var review struct {
 		APIVersion string `json:"apiVersion"`
@@ -98,13 +97,8 @@ func convert(w http.ResponseWriter, r *http.Request) {
 	}})
 }
 
-// otherAuthorizer is a webhook that kube-apiserver asks after the front door.
-type otherAuthorizer struct {
-	// lines are the lines of the InnerDoorConfiguration with the authorizers after the front door.
-	lines string
-}
-
-func newOtherAuthorizer(t *testing.T) *otherAuthorizer {
+// newOtherAuthorizer runs a webhook that kube-apiserver asks after the front door, and returns the lines of the InnerDoorConfiguration about it.
+func newOtherAuthorizer(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	ca, err := pki.New(dir, "ca", time.Hour)
@@ -115,26 +109,12 @@ func newOtherAuthorizer(t *testing.T) *otherAuthorizer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	url := serve(t, files.Cert, files.Key, tls.NoClientCert, http.HandlerFunc(authorize))
-	kubeconfig := filepath.Join(dir, "kubeconfig")
-	content := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "clusters": [{"name": "c", "cluster": {"server": %q, "certificate-authority": %q}}],
-  "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}], "users": [{"name": "u", "user": {}}], "current-context": "c"}`, url, ca.Files().Cert)
-	if err := os.WriteFile(kubeconfig, []byte(content), 0o600); err != nil {
+	url, kubeconfig := serve(t, files.Cert, files.Key, tls.NoClientCert, http.HandlerFunc(authorize)), filepath.Join(dir, "kubeconfig")
+	fill := strings.NewReplacer("{url}", url, "{ca}", ca.Files().Cert, "{kubeconfig}", kubeconfig)
+	if err := os.WriteFile(kubeconfig, []byte(fill.Replace(plane.TestData(t, "authorizer-kubeconfig.yaml"))), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return &otherAuthorizer{lines: fmt.Sprintf(`  authorizersAfter:
-  - type: Webhook
-    name: other
-    webhook:
-      cacheAuthorizedRequests: false
-      cacheUnauthorizedRequests: false
-      timeout: 3s
-      subjectAccessReviewVersion: v1
-      matchConditionSubjectAccessReviewVersion: v1
-      failurePolicy: Deny
-      connectionInfo: {type: KubeConfigFile, kubeConfigFile: %q}
-  - {type: Node, name: node}
-  - {type: RBAC, name: rbac}`, kubeconfig)}
+	return fill.Replace(plane.TestData(t, "authorizers.yaml"))
 }
 
 // authorize allows wanda everything but to escalate, and denies mallory ConfigMaps in a concrete version only, so that it is not as

@@ -27,6 +27,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/plane"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
@@ -70,8 +71,9 @@ func certificateRequest(t *testing.T) string {
 // RBAC allows that request only, and as a user whom another webhook allows everything.
 func TestTable(t *testing.T) {
 	t.Parallel()
-	others := newOtherAuthorizer(t)
-	r := newRigWith(t, &cluster.InnerDoor{Configuration: tableResources + withoutNodes + "askOtherAuthorizers: true", KubeAPIServer: others.lines})
+	r := newRig(t, "", func(c *cluster.Config) {
+		c.InnerDoor = &cluster.InnerDoor{Configuration: plane.TestData(t, "inner-door-table.yaml") + withoutNodes + "askOtherAuthorizers: true", KubeAPIServer: newOtherAuthorizer(t)}
+	})
 	prepareTable(t, r)
 
 	rows := table(t, "table.yaml").Rows
@@ -100,39 +102,8 @@ func is(user string) func(*requests.Row) string { return func(*requests.Row) str
 // prepareTable applies what all passes need.
 func prepareTable(t *testing.T, r *rig) {
 	t.Helper()
-	r.apply(t, widgets)
-	r.apply(t, newConversion(t, r.Cluster).fill(tableCRDs))
-	r.apply(t, tablePolicies)
-	r.apply(t, `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: table}
-rules: [{verbs: [create, update, patch, delete, deletecollection, get, list, watch], apiGroups: ["", apps, batch, networking.k8s.io, coordination.k8s.io, rbac.authorization.k8s.io, policy, autoscaling, certificates.k8s.io, example.com], resources: ["*"]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: table}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: table}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: rob}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: approves}
-rules: [{verbs: [approve], apiGroups: [certificates.k8s.io], resources: [signers]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: approves}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: approves}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: table}]
-`)
-	for _, args := range [][]string{
-		{"wait", "--for=condition=Established", "crd", "--all"}, {"wait", "--for=condition=Ready", "clusterauthorizationpolicies", "--all"},
-	} {
-		if _, err := r.Kubectl(t.Context(), "", args...); err != nil {
-			t.Fatal(err)
-		}
-	}
+	r.MustApply(t, plane.TestData(t, "widgets.yaml"))
+	r.MustApply(t, r.fill(t, table(t, "table.yaml").Manifest(), r.serveWebhook(t, "conversion", convert)))
 	for _, path := range []string{"/apis/example.com/v1/widgets", "/apis/example.com/v2/gadgets"} {
 		poll.Holds(t, path+" is served", func() bool { code, _ := r.send(t, cluster.Admin, "GET", path, "", ""); return code == http.StatusOK })
 	}

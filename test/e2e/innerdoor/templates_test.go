@@ -17,5 +17,5 @@ import (
 func TestTemplates(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "", func(c *cluster.Config) { c.Args = append(c.Args, "--barriers") })
-	templatetable.Run(t, &templatetable.Cluster{Kubectl: r.Kubectl, Sender: r.sender, Folder: filepath.Join(r.Manifests, "templates"), FrontDoor: true})
+	templatetable.Run(t, &templatetable.Cluster{Kubectl: r.Kubectl, Sender: r.Sender, Folder: filepath.Join(r.Manifests, "templates"), FrontDoor: true})
 }

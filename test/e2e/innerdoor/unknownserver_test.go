@@ -19,17 +19,13 @@ func TestBarriersOfAnUnknownServer(t *testing.T) {
 	p := newPair(t, func(c *cluster.Config) { c.Args = append(c.Args, "--barriers") })
 	p.InnerDoor.Servers = p.InnerDoor.Servers[:1]
 	p.Servers[1].Args = append(p.Servers[1].Args, "--disable-admission-plugins=ValidatingAdmissionPolicy")
-	p.up(t)
+	p.Start(t, p.Up)
 	if err := p.Servers[1].Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Kubectl(t.Context(), "", "create", "namespace", demo); err != nil {
-		t.Fatal(err)
-	}
-	p.apply(t, policies)
-	p.apply(t, lockedRBAC)
-	p.runnerAt(0).Run(t, locked(t)["before"])
-	p.apply(t, lockedPolicy("none"))
+	p.prepare(t, "requests.yaml")
+	p.begin(t, p.prepare(t, "locked.yaml", goesOnMark))
+	p.deny(t, "none")
 	p.barrierIs(t, "")
 	p.passes(t, 0)
 	_, details := p.direct(t, "/readyz/barriers")

@@ -19,64 +19,30 @@ import (
 	"time"
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/plane"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
-// workRBAC lets rob write ConfigMaps and ControllerRevisions in the namespace of the author, who burns the processors of kube-apiserver.
-const workRBAC = `
-apiVersion: v1
-kind: Namespace
-metadata: {name: burn}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {namespace: burn, name: burn}
-rules:
-- {apiGroups: ["", apps], resources: [configmaps, controllerrevisions], verbs: [create]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {namespace: burn, name: burn}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: burn}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: rob}]
-`
-
-// burns are conditions that take as long as they can in kube-apiserver, and never hold, and how many policies with one of them may have a
-// barrier in one namespace.
-var burns = []struct {
-	name, condition string
-	least, most     int
-}{
-	{name: "each-pair-of-keys", condition: `object.data.exists(a, object.data.exists(b, a == b + "x"))`},
-	{name: "lists-of-keys", condition: `object.data.exists(a, object.data.map(b, b).size() == 0)`},
-	{name: "each-pair-of-finalizers", condition: `object.metadata.finalizers.exists(a, !(a in object.metadata.finalizers))`, least: 1, most: 1},
-	{name: "keys", condition: `object.data.exists(a, a == "x")`, least: 1, most: 15},
-	{name: "values", condition: `object.data.exists(a, object.data[a] + "x" == "y")`, most: tried},
+// burn is a condition that takes as long as it can in kube-apiserver, and never holds, and how many policies with it may have a barrier in one namespace.
+type burn struct {
+	Name, Condition string
+	Least, Most     int
 }
 
 // tried is how many policies with one condition are written.
 const tried = 20
 
 // burning is a policy that takes long and never denies.
-func burning(name, condition string) string {
-	return fmt.Sprintf(`
-apiVersion: policy.proviso.dev/v1alpha1
-kind: AuthorizationPolicy
-metadata: {namespace: burn, name: %s}
-spec:
-  effect: Deny
-  rules:
-  - {verbs: [create], apiGroups: [""], apiVersions: [v1], resources: [configmaps]}
-  - {verbs: [create], apiGroups: [apps], apiVersions: [v1], resources: [controllerrevisions]}
-  condition: '%s'
-`, name, condition)
+func burning(t *testing.T, name, condition string) string {
+	t.Helper()
+	return strings.NewReplacer("NAME", name, "CONDITION", condition).Replace(plane.TestData(t, "burning.yaml"))
 }
 
 const (
 	policiesOfBurn = "/apis/policy.proviso.dev/v1alpha1/namespaces/burn/authorizationpolicies"
 
-	configMaps = "/api/v1/namespaces/burn/configmaps" + dryRun
-	revisions  = "/apis/apps/v1/namespaces/burn/controllerrevisions" + dryRun
+	configMaps = "/api/v1/namespaces/burn/configmaps?dryRun=All"
+	revisions  = "/apis/apps/v1/namespaces/burn/controllerrevisions?dryRun=All"
 )
 
 // keys returns a ConfigMap with a number of keys, and values of a length.
@@ -122,25 +88,24 @@ func (r *rig) kubeAPIServerTime(t *testing.T) time.Duration {
 // without policies are beside it. It is not parallel: the canaries of other tests would be late.
 func TestWorkOfBarriers(t *testing.T) {
 	r := newRig(t, "", func(c *cluster.Config) { c.Args = append(c.Args, "--barriers") })
-	if _, err := r.Kubectl(t.Context(), "", "create", "namespace", demo); err != nil {
-		t.Fatal(err)
-	}
-	r.apply(t, policies)
-	r.apply(t, workRBAC)
-	r.passesSoon(t)
+	r.prepare(t, "requests.yaml")
+	r.MustApply(t, plane.TestData(t, "work.yaml"))
+	r.becomes(t, 0, "passes")
 	r.measureBurn(t, "without policies")
 	if os.Getenv("PROVISO_FULL_LOAD") != "" {
 		r.flood(t, "without policies", keys(300, 2))
 		r.flood(t, "without policies, 30,000 keys", keys(30_000, 0))
 	}
 
+	var burns []burn
+	plane.ReadYAML(t, "burns.yaml", &burns)
 	written := 0
 	for _, b := range burns {
-		n := r.writeBurning(t, b.name, b.condition)
-		if n < b.least || n > b.most {
-			t.Errorf("%s: %d policies were written, want %d to %d", b.name, n, b.least, b.most)
+		n := r.writeBurning(t, b.Name, b.Condition)
+		if n < b.Least || n > b.Most {
+			t.Errorf("%s: %d policies were written, want %d to %d", b.Name, n, b.Least, b.Most)
 		}
-		t.Logf("%s: %d of %d policies were written", b.name, n, tried)
+		t.Logf("%s: %d of %d policies were written", b.Name, n, tried)
 		written += n
 	}
 	poll.Holds(t, "all barriers are enforced", func() bool {
@@ -155,12 +120,12 @@ func TestWorkOfBarriers(t *testing.T) {
 // moveBurning writes a policy about resources for which there is time, and then moves it to those for which there is none.
 func (r *rig) moveBurning(t *testing.T) {
 	t.Helper()
-	elsewhere := strings.NewReplacer("[configmaps]", "[secrets]", "[controllerrevisions]", "[daemonsets]").Replace(burning("moved", `object.data.exists(a, a == "x")`))
-	if code, answer := r.sender.Send(t, nil, http.MethodPost, policiesOfBurn, "application/yaml", elsewhere); code != http.StatusCreated {
+	elsewhere := strings.NewReplacer("[configmaps]", "[secrets]", "[controllerrevisions]", "[daemonsets]").Replace(burning(t, "moved", `object.data.exists(a, a == "x")`))
+	if code, answer := r.Sender.Send(t, nil, http.MethodPost, policiesOfBurn, "application/yaml", elsewhere); code != http.StatusCreated {
 		t.Fatalf("a policy about other resources: got %d %s", code, answer)
 	}
 	const there = `{"spec": {"rules": [{"verbs": ["create"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]}}`
-	code, answer := r.sender.Send(t, nil, http.MethodPatch, policiesOfBurn+"/moved", "application/merge-patch+json", there)
+	code, answer := r.Sender.Send(t, nil, http.MethodPatch, policiesOfBurn+"/moved", "application/merge-patch+json", there)
 	if code < http.StatusBadRequest || !strings.Contains(answer, "could cost kube-apiserver up to") {
 		t.Errorf("the policy is moved: got %d %s, want an error that says what its barrier costs", code, answer)
 	}
@@ -171,13 +136,13 @@ func (r *rig) writeBurning(t *testing.T, name, condition string) (written int) {
 	t.Helper()
 	for i := range tried {
 		policyName := fmt.Sprintf("%s-%d", name, i)
-		code, answer := r.sender.Send(t, nil, http.MethodPost, policiesOfBurn, "application/yaml", burning(policyName, condition))
+		code, answer := r.Sender.Send(t, nil, http.MethodPost, policiesOfBurn, "application/yaml", burning(t, policyName, condition))
 		switch {
 		case code == http.StatusCreated:
 			written++
 			// The check of the next one must see it: one that is stored too early would have no barrier.
 			poll.Holds(t, "the policy has a status", func() bool {
-				_, policy := r.sender.Send(t, nil, http.MethodGet, policiesOfBurn+"/"+policyName, "", "")
+				_, policy := r.Sender.Send(t, nil, http.MethodGet, policiesOfBurn+"/"+policyName, "", "")
 				return strings.Contains(policy, `"type":"Effective"`)
 			})
 		case !strings.Contains(answer, "could cost kube-apiserver up to"):
@@ -185,15 +150,6 @@ func (r *rig) writeBurning(t *testing.T, name, condition string) (written int) {
 		}
 	}
 	return written
-}
-
-// passesSoon waits until dana's writes pass on conditions.
-func (r *rig) passesSoon(t *testing.T) {
-	t.Helper()
-	poll.Holds(t, "writes pass on conditions", func() bool {
-		code, _ := r.send(t, "dana", "POST", claims+dryRun, jsonType, claim("n", "dev", ""))
-		return code == http.StatusCreated
-	})
 }
 
 // measureBurn prints the processor time of kube-apiserver for writes of 4 kB, of 256 KiB and of nearly 3 MiB.
@@ -237,17 +193,17 @@ func (r *rig) flood(t *testing.T, when, body string) {
 	refused := 0
 	for ctx.Err() == nil {
 		began := time.Now()
-		code, _, err := r.as("dana").send(ctx, "POST", claims+dryRun, jsonType, strings.NewReader(claim("n", "dev", "")))
+		answer, err := r.runner().Send(ctx, t, r.states["passes"][0])
 		if ctx.Err() != nil {
 			break
 		}
 		times = append(times, time.Since(began))
-		if err != nil || code != http.StatusCreated {
+		if err != nil || answer.Code != http.StatusCreated {
 			refused++
 		}
-		code, answer, err := r.as("dana").send(ctx, "POST", claims+dryRun, jsonType, strings.NewReader(claim("n", "gold", "")))
-		if err == nil && code < http.StatusMultipleChoices {
-			t.Errorf("a write that no policy allows passed: %.200s", answer)
+		answer, err = r.runner().Send(ctx, t, r.states["refused"][0])
+		if err == nil && answer.Code < http.StatusMultipleChoices {
+			t.Errorf("a write that no policy allows passed: %.200s", answer.Body)
 		}
 	}
 	cancel()

@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package kubectl_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,89 +25,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 
-	kubectlplugin "github.com/proviso-authz/proviso/pkg/kubectl"
 	"github.com/proviso-authz/proviso/test/testutil/cases"
 	"github.com/proviso-authz/proviso/test/testutil/golden"
+	"github.com/proviso-authz/proviso/test/testutil/plane"
 )
 
-// shell runs a command in the root of the repository, with kubectl and the plugin on the path.
-func shell(t *testing.T, user, input, command string) (out, errOut string, code int) {
-	t.Helper()
-	kubeconfig, err := os.ReadFile(stack.Kubeconfig())
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "kubeconfig")
-	kubeconfig = regexp.MustCompile(`(?m)^current-context: .*$`).ReplaceAll(kubeconfig, []byte("current-context: "+user))
-	if err := os.WriteFile(file, kubeconfig, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), "bash", "-c", command)
-	var stdout, stderr bytes.Buffer
-	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = stack.Repository, strings.NewReader(input), &stdout, &stderr
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+file, "PATH="+stack.Bin+":"+os.Getenv("PATH"), "HOME="+stack.Dir)
-	err = cmd.Run()
-	if _, isExit := errors.AsType[*exec.ExitError](err); err != nil && !isExit {
-		t.Fatal(err)
-	}
-	return stdout.String(), stderr.String(), cmd.ProcessState.ExitCode()
-}
-
-// plugin runs the plugin in this process.
-func plugin(t *testing.T, user, input string, args ...string) (out, errOut string, code int) {
-	t.Helper()
-	streams, in, stdout, stderr := genericiooptions.NewTestIOStreams()
-	in.WriteString(input)
-	code = kubectlplugin.Run(t.Context(), append(args, "--kubeconfig", stack.Kubeconfig(), "--context", user, "--cache-dir", stack.CacheDir(user)), streams)
-	return stdout.String(), stderr.String(), code
-}
-
-// pluginManifest has the RBAC and the objects of the tests of can-i. carol may review, and nothing else.
-const pluginManifest = `
-apiVersion: v1
-kind: List
-items:
-- {apiVersion: v1, kind: Namespace, metadata: {name: plugin, labels: {tier: dev}}}
-- {apiVersion: demo.proviso.dev/v1alpha1, kind: VirtualMachine, metadata: {name: dev, namespace: plugin, labels: {team: a}}, spec: {image: debian-12, storageClassName: dev}}
-- {apiVersion: demo.proviso.dev/v1alpha1, kind: VirtualMachine, metadata: {name: prod, namespace: plugin}, spec: {image: debian-12, storageClassName: prod, tags: [guarded]}}
-- {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: plugin-reviewer}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "proviso:reviewer"}, subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: carol}]}
-- apiVersion: rbac.authorization.k8s.io/v1
-  kind: Role
-  metadata: {name: bob, namespace: plugin}
-  rules:
-  - {apiGroups: [demo.proviso.dev], resources: [virtualmachines], verbs: ["*"]}
-- {apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: bob, namespace: plugin}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: bob}, subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: bob}]}
-- apiVersion: rbac.authorization.k8s.io/v1
-  kind: Role
-  metadata: {name: viewer, namespace: plugin}
-  rules:
-  - {apiGroups: [demo.proviso.dev], resources: [virtualmachines], verbs: [get, list]}
-- {apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: viewer, namespace: plugin}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: viewer}, subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: alice}, {apiGroup: rbac.authorization.k8s.io, kind: User, name: carol}]}
-`
-
-// userPolicy is a policy of a test: for whom it is, and the rest of its specification in YAML.
+// userPolicy is a random policy: for whom it is, and the rest of its specification in YAML.
 type userPolicy struct{ name, user, spec string }
 
-var pluginPolicies = []userPolicy{
-	{"dev-class", "alice", `effect: Allow, description: alice creates machines of class dev, rules: [{verbs: [create, update, patch], apiGroups: [demo.proviso.dev], apiVersions: [v1alpha1], resources: [virtualmachines]}], condition: 'object.spec.storageClassName == "dev"'`},
-	{"same-team", "alice", `effect: Deny, description: the team of a machine stays, rules: [{verbs: [update, patch], apiGroups: [demo.proviso.dev], apiVersions: [v1alpha1], resources: [virtualmachines]}], condition: 'object.metadata.?labels[?"team"] != oldObject.metadata.?labels[?"team"]'`},
-	{"no-edge", "bob", `effect: Deny, description: bob places nothing at the edge, rules: [{verbs: [create], apiGroups: [demo.proviso.dev], apiVersions: [v1alpha1], resources: [virtualmachines]}], condition: 'object.spec.?nodeName.orValue("") == "edge"'`},
-	{"no-collections", "bob", `effect: Deny, description: bob deletes machines one by one, rules: [{verbs: [deletecollection], apiGroups: [demo.proviso.dev], resources: [virtualmachines]}]`},
-	{"not-prod", "bob", `effect: Deny, description: prod stays, rules: [{verbs: [delete], apiGroups: [demo.proviso.dev], resources: [virtualmachines]}], condition: 'request.name == "prod"'`},
-	{"maps", "alice", `effect: Allow, description: no server evaluates this, rules: [{verbs: [create], apiGroups: [""], apiVersions: [v1], resources: [configmaps]}], condition: 'size(object.data) == 1'`},
-}
-
-// agentPolicies are for a user who may not review.
-var agentPolicies = []userPolicy{
-	{"small", "agent", `effect: Allow, description: agent creates machines of class dev, rules: [{verbs: [create], apiGroups: [demo.proviso.dev], apiVersions: [v1alpha1], resources: [virtualmachines]}], condition: 'object.spec.storageClassName == "dev"'`},
-	{"tier", "agent", `effect: Allow, description: agent deletes machines if a robot reads pods, rules: [{verbs: [delete], apiGroups: [demo.proviso.dev], apiVersions: [v1alpha1], resources: [virtualmachines]}], condition: 'oldObject != null && authorizer.serviceAccount("plugin", "robot").group("").resource("pods").check("get").allowed()'`},
-	{"stored", "agent", `effect: Allow, description: agent changes debian-12, rules: [{verbs: [update], apiGroups: [demo.proviso.dev], apiVersions: [v1alpha1], resources: [virtualmachines]}], condition: 'oldObject.spec.image == "debian-12"'`},
-}
-
+// manifestOf returns policies of a namespace as a manifest.
 func manifestOf(namespace string, policies []userPolicy) string {
 	var manifest strings.Builder
 	for _, p := range policies {
@@ -118,124 +46,13 @@ func manifestOf(namespace string, policies []userPolicy) string {
 	return manifest.String()
 }
 
-// applyForTest applies a manifest until the end of a test.
-func applyForTest(t *testing.T, manifest string) {
-	t.Helper()
-	if _, errs, err := kubectlWithInput(t, "admin", manifest, "apply", "-f", "-"); err != nil {
-		t.Fatalf("%v: %s", err, errs)
-	}
-	t.Cleanup(func() {
-		if _, errs, err := kubectlWithInput(t, "admin", manifest, "delete", "--ignore-not-found", "--wait=false", "-f", "-"); err != nil {
-			t.Errorf("%v: %s", err, errs)
-		}
-	})
-}
-
-// applyNamespaced applies policies to a namespace, and waits until they decide.
-func applyNamespaced(t *testing.T, namespace string, policies []userPolicy) {
-	t.Helper()
-	if _, errs, err := kubectlWithInput(t, "admin", manifestOf(namespace, policies), "apply", "-f", "-"); err != nil {
-		t.Fatalf("%v: %s", err, errs)
-	}
-	mustKubectl(t, "admin", "wait", "--for=condition=Ready", "--namespace", namespace, "authorizationpolicies", "--all")
-}
-
-const (
-	devMachine  = `{apiVersion: demo.proviso.dev/v1alpha1, kind: VirtualMachine, metadata: {name: new, namespace: plugin}, spec: {image: debian-12, storageClassName: dev}}`
-	prodMachine = `{apiVersion: demo.proviso.dev/v1alpha1, kind: VirtualMachine, metadata: {name: new, namespace: plugin}, spec: {image: debian-12, storageClassName: prod}}`
-	// The stored machine dev, with other labels.
-	movedMachine = `{apiVersion: demo.proviso.dev/v1alpha1, kind: VirtualMachine, metadata: {name: dev, namespace: plugin, labels: {team: b}}, spec: {image: debian-12, storageClassName: dev}}`
-	sameMachine  = `{apiVersion: demo.proviso.dev/v1alpha1, kind: VirtualMachine, metadata: {name: dev, namespace: plugin, labels: {team: a}}, spec: {image: debian-13, storageClassName: dev}}`
-)
-
 // TestKubectlCanI runs the plugin by kubectl, and compares what it prints.
 func TestKubectlCanI(t *testing.T) {
-	applyForTest(t, pluginManifest)
-	applyNamespaced(t, "plugin", slices.Concat(pluginPolicies, agentPolicies))
-	var text strings.Builder
-	for _, tc := range []struct{ user, input, args string }{
-		{"alice", "", "create virtualmachines -n plugin"},
-		{"alice", "", "update virtualmachines/dev -n plugin"},
-		{"alice", "", "update virtualmachines -n plugin"},
-		{"alice", "", "get virtualmachines.demo.proviso.dev/dev -n plugin"},
-		{"alice", "", "delete virtualmachines -n plugin"},
-		{"alice", "", "create configmaps -n plugin"},
-		{"alice", "", "create virtualmachines -n plugin -o json"},
-		{"alice", "", "update virtualmachines -n plugin -o yaml"},
-		{"admin", "", "create pods/exec -n plugin"},
-		{"alice", "", "get /version"},
-		{"alice", "", "get nodes -n plugin"},
-		{"alice", "", "tickle unicorns.example.com -n plugin"},
-		{"alice", "", "create virtualmachines -n plugin --quiet"},
-		{"alice", devMachine, "create -f -"},
-		{"alice", prodMachine, "create virtualmachines -f -"},
-		{"alice", sameMachine, "update -f -"},
-		{"alice", movedMachine, "update vm/dev -f - -n plugin"},
-		{"alice", "", "create virtualmachines -n plugin --as bob"},
-		{"bob", "", "create virtualmachines -n plugin"},
-		{"bob", "", "deletecollection virtualmachines -n plugin"},
-		{"bob", "", "delete virtualmachines/prod -n plugin"},
-		{"bob", "", "delete virtualmachines/dev -n plugin"},
-		{"bob", "", "delete virtualmachines -n plugin"},
-		{"admin", "", "create virtualmachines -n plugin"},
-		{"admin", "", "create virtualmachines -n plugin --as alice"},
-		{"admin", prodMachine, "create -f - --as alice"},
-		{"admin", devMachine, "create -f - --as agent"},
-		{"alice", devMachine, "create -f - --as bob"},
-		{"admin", sameMachine, "update -f - --as alice"},
-		{"admin", movedMachine, "update -f - --as alice"},
-		{"admin", devMachine, "create -f - --as system:serviceaccount:plugin:robot"},
-		{"agent", devMachine, "create -f -"},
-		{"agent", prodMachine, "create -f -"},
-		{"agent", devMachine, "create -f - --as alice"},
-		{"agent", devMachine, "delete -f -"},
-		{"agent", sameMachine, "update -f -"},
-		{"admin", "", "'*' '*'"},
-		{"admin", "", "list pods -A"},
-		{"admin", "", "--list -n plugin --no-headers"},
-		{"alice", "", "--list -n plugin"},
-		{"bob", "", "--list -n plugin --no-headers"},
-		{"alice-direct", "", "create virtualmachines -n plugin"},
-		// Mistakes.
-		{"alice", "", "create"},
-		{"alice", "", "create pods --no-headers"},
-		{"alice", "", "--list pods"},
-		{"alice", "", "get /version --subresource=x"},
-		{"alice", "", "get -f missing.yaml"},
-		{"alice", "", "create -f missing.yaml"},
-		{"alice", devMachine + "\n---\n" + prodMachine, "create -f -"},
-		{"alice", "a: b", "create -f -"},
-		{"alice", devMachine, "create configmaps -f -"},
-		{"alice", devMachine, "create -f - -n other"},
-		{"alice", `{apiVersion: example.com/v1, kind: Unicorn, metadata: {name: a}}`, "create -f -"},
-		{"alice", "", "get pods --server https://127.0.0.1:1"},
-		{"alice", "", "get pods --context missing"},
-		{"alice", "", "get pods --colour"},
-		{"admin", devMachine, "create -f - --as=stranger --as-group=system:unauthenticated"},
-	} {
-		out, errOut, code := shell(t, tc.user, tc.input, "kubectl proviso can-i "+tc.args)
-		fmt.Fprintf(&text, "%s$ kubectl proviso can-i %s\n%s", tc.user, tc.args, out)
-		for line := range strings.Lines(errOut) {
-			text.WriteString("stderr: " + line)
-		}
-		fmt.Fprintf(&text, "exit code %d\n\n", code)
-		if code == 2 && (out != "" || strings.Count(errOut, "error: ") != 1) {
-			t.Errorf("%s: want one error and no answer, got %s%s", tc.args, out, errOut)
-		}
-	}
-	golden.Compare(t, filepath.Join("testdata", "can-i.golden.txt"), text.String())
-
-	t.Run("the document", func(t *testing.T) {
-		document, err := os.ReadFile(filepath.Join(stack.Repository, "docs", "kubectl-proviso.md"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, shown, _ := strings.Cut(string(document), "```console\n$ kubectl proviso can-i ")
-		shown, _, _ = strings.Cut(shown, "```")
-		if shown == "" || !strings.Contains(text.String(), "alice$ kubectl proviso can-i "+shown) {
-			t.Errorf("the document shows %s, which is not printed", shown)
-		}
-	})
+	applyForTest(t, plane.TestData(t, "plugin.yaml"))
+	applyForTest(t, plane.TestData(t, "agent.yaml"))
+	printed := transcript(t, "can-i")
+	golden.Compare(t, filepath.Join("testdata", "can-i.golden.txt"), printed)
+	t.Run("the document", func(t *testing.T) { checkDocument(t, "alice", "can-i", printed) })
 	t.Run("lists", testLists)
 }
 
@@ -377,7 +194,7 @@ func TestKubectlCanIAgrees(t *testing.T) {
 		}
 	}
 	applyForTest(t, manifest)
-	applyNamespaced(t, "plain-questions", policies)
+	applyForTest(t, manifestOf("plain-questions", policies))
 
 	type asked struct {
 		user string
@@ -515,7 +332,7 @@ func TestKubectlCanIDecides(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	applyNamespaced(t, "plugin-objects", policies)
+	applyForTest(t, manifestOf("plugin-objects", policies))
 
 	// The same requests are a suite, which kubectl proviso test decides offline.
 	suite := map[string]any{"apiVersion": "test.proviso.dev/v1alpha1", "kind": "PolicyTest", "policies": []string{"policies.yaml"}}

@@ -17,55 +17,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/proviso-authz/proviso/test/testutil/golden"
+	"github.com/proviso-authz/proviso/test/testutil/plane"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
-)
-
-// convertManifest has the roles of the test, and convertBindings their bindings.
-const (
-	convertManifest = `
-{apiVersion: v1, kind: Namespace, metadata: {name: convert}}
----
-{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: editor, namespace: convert}, rules: [{apiGroups: [""], resources: [configmaps], verbs: [get, create, update]}, {apiGroups: [""], resources: [secrets], resourceNames: [a], verbs: [get]}]}
----
-{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: "convert:scaler"}, rules: [{apiGroups: [apps], resources: ["*/scale"], verbs: ["*"]}, {nonResourceURLs: ["/convert/*"], verbs: [get]}]}
-`
-	convertBindings = `
-{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: editors, namespace: convert}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: editor}, subjects: [{kind: Group, name: convert-editors, apiGroup: rbac.authorization.k8s.io}, {kind: ServiceAccount, name: robot}]}
----
-{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: "convert:scalers"}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "convert:scaler"}, subjects: [{kind: User, name: convert-scaler, apiGroup: rbac.authorization.k8s.io}]}
-`
 )
 
 // TestKubectlConvert replaces bindings by their policies: kube-apiserver must answer as before.
 func TestKubectlConvert(t *testing.T) {
-	applyForTest(t, convertManifest+"---"+convertBindings)
+	bindings := plane.TestData(t, "convert-bindings.yaml")
+	rbac := plane.TestData(t, "convert.yaml") + "---\n" + bindings
+	applyForTest(t, rbac)
 	time.Sleep(time.Second) // until the authorizer of kube-apiserver has the roles
 	before := convertAnswers(t)
-	text := transcript(t, "convert", [][2]string{
-		{"admin", "rbac -n convert 2>/dev/null | sed -n '/^  name: editors/,$p'"},
-		{"admin", "rbac -n convert 2>&1 >/dev/null | grep -e SOURCE -e convert | tr -s ' '"},
-		{"alice", "rbac"},
-		{"alice", "rbac --server https://127.0.0.1:1"},
-		{"alice", "acls"},
-	})
-	golden.Compare(t, filepath.Join("testdata", "convert.golden.txt"), text)
+	golden.Compare(t, filepath.Join("testdata", "convert.golden.txt"), transcript(t, "convert"))
 
-	policies, errOut, code := plugin(t, "admin", convertManifest+"---"+convertBindings, "convert", "rbac", "-f", "-")
+	policies, errOut, code := plugin(t, "admin", rbac, "convert", "rbac", "-f", "-")
 	if code != 0 {
 		t.Fatalf("%d: %s", code, errOut)
 	}
-	if _, errs, err := kubectlWithInput(t, "admin", convertBindings, "delete", "-f", "-"); err != nil {
-		t.Fatalf("%v: %s", err, errs)
-	}
+	remove(t, bindings)
 	awaitAnswers(t, func(now map[string]bool) bool { return !slices.Contains(slices.Collect(maps.Values(now)), true) })
-	if _, errs, err := kubectlWithInput(t, "admin", policies, "apply", "-f", "-"); err != nil {
-		t.Fatalf("%v: %s", err, errs)
-	}
-	t.Cleanup(func() {
-		if _, errs, err := kubectlWithInput(t, "admin", policies, "delete", "--ignore-not-found", "--wait=false", "-f", "-"); err != nil {
-			t.Errorf("%v: %s", err, errs)
-		}
-	})
+	applyForTest(t, policies)
 	awaitAnswers(t, func(now map[string]bool) bool { return maps.Equal(before, now) })
 	count := 0
 	for _, allowed := range before {

@@ -21,11 +21,7 @@ import (
 // TestKubectlHelp pastes the examples in the help of all commands, in order, as admin.
 func TestKubectlHelp(t *testing.T) {
 	barriers := rendered(t)
-	t.Cleanup(func() {
-		if _, errs, err := kubectlWithInput(t, "admin", barriers, "delete", "--ignore-not-found", "-f", "-"); err != nil {
-			t.Errorf("%v: %s", err, errs)
-		}
-	})
+	t.Cleanup(func() { remove(t, barriers) })
 	streams, _, _, _ := genericiooptions.NewTestIOStreams()
 	count := 0
 	var paste func(*cobra.Command)
@@ -76,13 +72,5 @@ func TestKubectlReadsTheCluster(t *testing.T) {
 	policy := filepath.Join(stack.Repository, "artifacts", "examples", "storage-class", "policy.yaml")
 	mustKubectl(t, "admin", "apply", "-f", policy)
 	t.Cleanup(func() { mustKubectl(t, "admin", "delete", "-f", policy) })
-	const (
-		request = "-f artifacts/examples/storage-class/review.yaml -f artifacts/examples/storage-class/fails.yaml"
-		mistake = `-f - --cluster <<< '{apiVersion: policy.proviso.dev/v1alpha1, kind: ClusterAuthorizationPolicy, metadata: {name: a}, spec: {effect: Deny, rules: [{verbs: [create], apiGroups: [""], apiVersions: [v1], resources: [pods]}], condition: object.spec.hostNetwrk == true}}'`
-		barrier = "-f artifacts/render/policies/secrets.yaml --check"
-	)
-	text := transcript(t, "explain", [][2]string{{"alice", request}, {"admin", request}}) +
-		transcript(t, "lint", [][2]string{{"alice", mistake}, {"admin", mistake}}) +
-		transcript(t, "render", [][2]string{{"alice", barrier}, {"admin", barrier}})
-	golden.Compare(t, filepath.Join("testdata", "reads.golden.txt"), text)
+	golden.Compare(t, filepath.Join("testdata", "reads.golden.txt"), transcript(t, "explain")+transcript(t, "lint")+transcript(t, "render"))
 }

@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -21,66 +20,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/proviso-authz/proviso/test/testutil/golden"
+	"github.com/proviso-authz/proviso/test/testutil/plane"
 )
-
-// transcript runs commands by kubectl, and returns what they print.
-func transcript(t *testing.T, command string, rows [][2]string) string {
-	t.Helper()
-	var text strings.Builder
-	for _, row := range rows {
-		out, errOut, code := shell(t, row[0], "", "kubectl proviso "+command+" "+row[1])
-		fmt.Fprintf(&text, "%s$ kubectl proviso %s %s\n%s", row[0], command, row[1], out)
-		for line := range strings.Lines(errOut) {
-			text.WriteString("stderr: " + line)
-		}
-		fmt.Fprintf(&text, "exit code %d\n\n", code)
-		if code == 2 && (out != "" || strings.Count(errOut, "error: ") != 1) {
-			t.Errorf("%s: want one error and no answer, got %s%s", row[1], out, errOut)
-		}
-	}
-	return text.String()
-}
-
-// checkDocument checks that the first example of a command in docs/kubectl-proviso.md is in a transcript.
-func checkDocument(t *testing.T, user, command, text string) {
-	t.Helper()
-	document, err := os.ReadFile(filepath.Join(stack.Repository, "docs", "kubectl-proviso.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, shown, _ := strings.Cut(string(document), "```console\n$ kubectl proviso "+command+" ")
-	shown, _, _ = strings.Cut(shown, "```")
-	if shown == "" || !strings.Contains(text, user+"$ kubectl proviso "+command+" "+shown) {
-		t.Errorf("the document shows %s, which is not printed", shown)
-	}
-}
 
 // TestKubectlWhoCan runs the plugin by kubectl, and compares what it prints.
 func TestKubectlWhoCan(t *testing.T) {
-	applyForTest(t, strings.ReplaceAll(pluginManifest, "plugin", "shared")) // the namespace plugin may still be being deleted
-	applyNamespaced(t, "shared", pluginPolicies)
-	text := transcript(t, "who-can", [][2]string{
-		{"admin", "create virtualmachines -n shared"},
-		{"admin", "update virtualmachines/dev -n shared"},
-		{"admin", "deletecollection vm -n shared"},
-		{"admin", "create configmaps -n shared"},
-		{"admin", "get /metrics"},
-		{"admin", "create virtualmachines -n shared -o json"},
-		{"alice", "create virtualmachines -n shared"},
-		{"admin", "create virtualmachines -n shared --as bob"},
-		{"admin", "create"},
-		{"admin", "get pods --subresource"},
-		{"admin", "get pods --server https://127.0.0.1:1"},
-	})
-	golden.Compare(t, filepath.Join("testdata", "who-can.golden.txt"), text)
-	checkDocument(t, "admin", "who-can", text)
+	applyForTest(t, strings.ReplaceAll(plane.TestData(t, "plugin.yaml"), "plugin", "shared")) // the namespace plugin may still be being deleted
+	printed := transcript(t, "who-can")
+	golden.Compare(t, filepath.Join("testdata", "who-can.golden.txt"), printed)
+	checkDocument(t, "admin", "who-can", printed)
 	t.Run("with a part of the permissions", func(t *testing.T) {
-		const manifest = `
-{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: who-can-reader}, rules: [{apiGroups: [policy.proviso.dev], resources: [clusterauthorizationpolicies], verbs: [list]}, {apiGroups: [rbac.authorization.k8s.io], resources: [clusterroles, clusterrolebindings, rolebindings], verbs: [list]}]}
----
-{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: who-can-reader}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: who-can-reader}, subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: agent}]}
-`
-		applyForTest(t, manifest)
+		applyForTest(t, plane.TestData(t, "who-can-reader.yaml"))
 		out, errOut, code := plugin(t, "agent", "", "who-can", "get", "virtualmachines", "-n", "shared", "-o", "json")
 		list := whoCan{}
 		if err := json.Unmarshal([]byte(out), &list); err != nil || code != 1 || list.Complete || len(list.Gaps) < 3 || !strings.Contains(errOut, "the list may be incomplete") {
@@ -112,79 +62,36 @@ func (w *whoCan) has(kind, namespace, name string) bool {
 	})
 }
 
-// narrowManifest has roles for one name, and two namespaces.
-const narrowManifest = `
-apiVersion: v1
-kind: List
-items:
-- {apiVersion: v1, kind: Namespace, metadata: {name: narrow, labels: {tier: dev}}}
-- {apiVersion: v1, kind: Namespace, metadata: {name: narrow-prod, labels: {tier: prod}}}
-- {apiVersion: v1, kind: Secret, metadata: {name: db, namespace: narrow}}
-- {apiVersion: v1, kind: Secret, metadata: {name: web, namespace: narrow, labels: {owner: alice}}}
-- {apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: db, namespace: narrow}, rules: [{apiGroups: [""], resources: [secrets], resourceNames: [db], verbs: [get, list]}]}
-- {apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: db, namespace: narrow}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: db}, subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: bob}]}
----
-apiVersion: policy.proviso.dev/v1alpha1
-kind: ClusterAuthorizationPolicy
-metadata: {name: narrow-tier}
-spec:
-  effect: Allow
-  description: carol reads Secrets of the tier dev
-  subjects: [{kind: User, name: carol}]
-  rules: [{verbs: [get], apiGroups: [""], resources: [secrets]}]
-  condition: namespaceObject.metadata.?labels[?"tier"].orValue("") == "dev"
-`
-
-var narrowPolicies = []userPolicy{
-	{"own", "alice", `effect: Allow, description: alice lists her own, rules: [{verbs: [list], apiGroups: [""], resources: [secrets]}], condition: 'request.labelSelector.requirements.exists(r, r.key == "owner" && r.operator == "In" && r.values == ["alice"])'`},
-	{"by-name", "agent", `effect: Allow, rules: [{verbs: [get], apiGroups: [""], resources: [secrets]}], condition: 'request.name == "web"'`},
-}
-
 // TestKubectlWhoCanNarrower makes the requests that the list says: without what it takes they are refused, and with it they pass.
 func TestKubectlWhoCanNarrower(t *testing.T) {
-	applyForTest(t, narrowManifest)
-	applyNamespaced(t, "narrow", narrowPolicies)
-	mustKubectl(t, "admin", "wait", "--for=condition=Ready", "clusterauthorizationpolicy", "narrow-tier")
-	for _, tc := range []struct {
-		question, user string
-		// want is the answer, and what its part takes. without and with are arguments of kubectl.
-		want          string
-		without, with string
-	}{
-		{"list secrets -n narrow", "alice", "yes-if -l owner=alice", "get secrets -n narrow", "get secrets -n narrow -l owner=alice"},
-		{"watch secrets -n narrow", "alice", "", "get secrets -n narrow --watch-only --request-timeout=1s -l owner=alice", ""},
-		{"list secrets -n narrow", "bob", "yes-if --field-selector metadata.name=db", "get secrets -n narrow", "get secrets -n narrow --field-selector metadata.name=db"},
-		{"get secrets -n narrow", "bob", "yes-if the name is db", "get secrets web -n narrow", "get secrets db -n narrow"},
-		{"get secrets -A", "bob", "yes-if -n narrow and the name is db", "get secrets db -n narrow-prod", "get secrets db -n narrow"},
-		{"get secrets -n narrow", "agent", `yes-if request.name == "web"`, "get secrets db -n narrow", "get secrets web -n narrow"},
-		{"get secrets/web -n narrow", "carol", "yes ", "", "get secrets web -n narrow"},
-		{"get secrets/web -n narrow-prod", "carol", "", "get secrets db -n narrow-prod", ""},
-		{"get secrets/web -A", "carol", `yes-if namespaceObject.metadata.?labels[?"tier"].orValue("") == "dev"`, "get secrets web -n narrow-prod", "get secrets web -n narrow"},
-	} {
-		out, errOut, code := plugin(t, "admin", "", append([]string{"who-can", "-o", "json"}, strings.Fields(tc.question)...)...)
+	applyForTest(t, plane.TestData(t, "narrow.yaml"))
+	var rows []struct{ Question, User, Want, Without, With string }
+	plane.ReadYAML(t, "narrower.yaml", &rows)
+	for _, tc := range rows {
+		out, errOut, code := plugin(t, "admin", "", append([]string{"who-can", "-o", "json"}, strings.Fields(tc.Question)...)...)
 		list := whoCan{}
 		if err := json.Unmarshal([]byte(out), &list); err != nil || code != 0 || !list.Complete {
-			t.Fatalf("%s: %d %s, %v", tc.question, code, errOut, err)
+			t.Fatalf("%s: %d %s, %v", tc.Question, code, errOut, err)
 		}
 		got := ""
 		for _, s := range list.Subjects {
 			for _, part := range s.Parts { // users may have permissions in the namespaces of other tests, too
-				if found := s.Answer + " " + cmp.Or(part.Words, part.Condition); s.Kind == "User" && s.Name == tc.user && (got == "" || found == tc.want) {
+				if found := s.Answer + " " + cmp.Or(part.Words, part.Condition); s.Kind == "User" && s.Name == tc.User && (got == "" || found == tc.Want) {
 					got = found
 				}
 			}
 		}
-		if got != tc.want {
-			t.Errorf("%s: %s: got %q, want %q", tc.question, tc.user, got, tc.want)
+		if got != tc.Want {
+			t.Errorf("%s: %s: got %q, want %q", tc.Question, tc.User, got, tc.Want)
 		}
-		if tc.without != "" {
-			if _, errs, err := kubectl(t, tc.user, strings.Fields(tc.without)...); err == nil || !strings.Contains(errs, "forbidden") {
-				t.Errorf("%s: %s passes: %v %s", tc.user, tc.without, err, errs)
+		if tc.Without != "" {
+			if _, errs, err := kubectl(t, tc.User, strings.Fields(tc.Without)...); err == nil || !strings.Contains(errs, "forbidden") {
+				t.Errorf("%s: %s passes: %v %s", tc.User, tc.Without, err, errs)
 			}
 		}
-		if tc.with != "" {
-			if _, errs, err := kubectl(t, tc.user, strings.Fields(tc.with)...); err != nil {
-				t.Errorf("%s: %s is refused: %s", tc.user, tc.with, errs)
+		if tc.With != "" {
+			if _, errs, err := kubectl(t, tc.User, strings.Fields(tc.With)...); err != nil {
+				t.Errorf("%s: %s is refused: %s", tc.User, tc.With, errs)
 			}
 		}
 	}

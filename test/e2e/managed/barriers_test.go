@@ -15,15 +15,6 @@ import (
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
-func newSender(t *testing.T, r *rig) *requests.Sender {
-	t.Helper()
-	config, err := r.Client(cluster.Admin)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return requests.NewSender(config, r.NewUser)
-}
-
 // TestTable has Proviso write the barriers of the table. Its reviews agree with the outcomes.
 func TestTable(t *testing.T) {
 	t.Parallel()
@@ -42,13 +33,11 @@ func TestTableWithFrontDoor(t *testing.T) {
 }
 
 func testTable(t *testing.T, r *rig) {
-	r.kubectl(t, barriertable.Setup, "apply", "-f", "-")
-	r.kubectl(t, barriertable.Policies, "apply", "-f", "-")
-	runner, rows := &requests.Runner{Sender: newSender(t, r)}, barriertable.Rows(t)
+	r.MustApply(t, barriertable.Setup)
+	r.MustApply(t, barriertable.Policies)
+	runner, rows := r.runner(), barriertable.Rows(t)
 	runner.AwaitEach(t, rows)
-	if out, err := r.Kubectl(t.Context(), "", "wait", "--for=condition=Effective", "clusterauthorizationpolicies", "prod-secrets", "protected-namespaces", "--timeout=60s"); err != nil {
-		t.Fatal(out, err, r.kubectl(t, "", "get", "clusterauthorizationpolicies", "prod-secrets", "-o", "yaml"))
-	}
+	r.effective(t, "clusterauthorizationpolicy/prod-secrets", "clusterauthorizationpolicy/protected-namespaces")
 	config, err := r.Client(cluster.Admin)
 	if err != nil {
 		t.Fatal(err)

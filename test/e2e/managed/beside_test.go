@@ -14,75 +14,40 @@ import (
 	"testing"
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/plane"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
-// besideSetup has the user of these tests, whom RBAC allows everything.
-const besideSetup = `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: beside}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: ada}]
-`
-
 // besidePolicy denies ConfigMaps with a label, which is the name of the policy.
-func besidePolicy(name string) string {
-	return strings.ReplaceAll(`
-apiVersion: policy.proviso.dev/v1alpha1
-kind: ClusterAuthorizationPolicy
-metadata: {name: NAME, labels: {app.kubernetes.io/instance: policies}}
-spec:
-  description: no label NAME
-  effect: Deny
-  rules: [{verbs: [create, update, patch], apiGroups: [""], apiVersions: [v1], resources: [configmaps]}]
-  condition: '"NAME" in object.metadata.?labels.orValue({})'
-`, "NAME", name)
+func besidePolicy(t *testing.T, name string) string {
+	t.Helper()
+	return strings.ReplaceAll(plane.TestData(t, "beside-policy.yaml"), "NAME", name)
 }
-
-// ownAdmission is an admission policy of the administrator, without Proviso.
-const ownAdmission = `
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicy
-metadata: {name: own}
-spec:
-  matchConstraints: {resourceRules: [{operations: [CREATE, UPDATE], apiGroups: [""], apiVersions: [v1], resources: [configmaps]}]}
-  validations: [{expression: '!("own" in object.metadata.?labels.orValue({}))', message: no label own}]
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicyBinding
-metadata: {name: own}
-spec: {policyName: own, validationActions: [Deny]}
-`
 
 // beside has the requests of a test.
 type beside struct {
 	*rig
 
-	sender *requests.Sender
-}
-
-func newBeside(t *testing.T) *beside {
-	t.Helper()
-	r := newRig(t, cluster.Config{Managed: true}, (*cluster.Cluster).Up)
-	r.kubectl(t, besideSetup, "apply", "-f", "-")
-	return &beside{rig: r, sender: newSender(t, r)}
+	rows map[string][]*requests.Row
 }
 
 // create creates a ConfigMap with a label as a dry run.
-func (b *beside) create(t *testing.T, labels string) (int, string) {
+func (b *beside) create(t *testing.T, rows, label string) *requests.Answer {
 	t.Helper()
-	body := `{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "new", "labels": {` + labels + `}}}`
-	return b.sender.Send(t, &requests.User{Name: "ada"}, http.MethodPost, "/api/v1/namespaces/default/configmaps?dryRun=All", "application/json", body)
+	answer, err := (&requests.Runner{Sender: b.Sender, Values: map[string]string{"label": label}}).Send(t.Context(), t, b.rows[rows][0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer
 }
 
 // refuses waits until a ConfigMap with a label is refused by a policy.
 func (b *beside) refuses(t *testing.T, label, by string) {
 	t.Helper()
 	poll.Eventually(t, "the label "+label+" is refused", func() string {
-		if code, answer := b.create(t, `"`+label+`": "x"`); code < http.StatusBadRequest || !strings.Contains(answer, by) {
-			return answer
+		if answer := b.create(t, "one label", label); answer.Code < http.StatusBadRequest || !answer.Has(by) {
+			return answer.Body
 		}
 		return ""
 	})
@@ -91,54 +56,50 @@ func (b *beside) refuses(t *testing.T, label, by string) {
 // passes waits until a ConfigMap with a label passes.
 func (b *beside) passes(t *testing.T, label string) {
 	t.Helper()
-	poll.Eventually(t, "the label "+label+" passes", func() string {
-		if code, answer := b.create(t, `"`+label+`": "x"`); code != http.StatusCreated {
-			return answer
-		}
-		return ""
-	})
+	(&requests.Runner{Sender: b.Sender, Values: map[string]string{"label": label}}).Await(t, b.rows["one label"][0])
 }
 
 // TestBesideOtherTools has what docs/beside-other-tools.md says about other admission policies, about tools that apply policies from git, and about
 // backups.
 func TestBesideOtherTools(t *testing.T) {
 	t.Parallel()
-	b := newBeside(t)
+	b := &beside{rig: newRig(t, cluster.Config{Managed: true}, (*cluster.Cluster).Up), rows: table(t, "beside.yaml").Rows}
+	b.MustApply(t, table(t, "beside.yaml").Manifest())
 	t.Run("own admission policies", b.testOwnAdmission)
 	t.Run("applied from git", b.testGit)
 	t.Run("a backup", b.testBackup)
 }
 
 func (b *beside) testOwnAdmission(t *testing.T) {
-	b.kubectl(t, ownAdmission, "apply", "-f", "-")
-	before := b.kubectl(t, "", "get", "validatingadmissionpolicy/own", "validatingadmissionpolicybinding/own", "-o", "jsonpath={.items[*].metadata.generation}")
-	b.kubectl(t, besidePolicy("barred"), "apply", "-f", "-")
+	b.MustApply(t, plane.TestData(t, "own-admission.yaml"))
+	before := b.MustKubectl(t, "get", "validatingadmissionpolicy/own", "validatingadmissionpolicybinding/own", "-o", "jsonpath={.items[*].metadata.generation}")
+	b.MustApply(t, besidePolicy(t, "barred"))
 	b.refuses(t, "barred", "policy=barred reason=Denied")
 	b.refuses(t, "own", "no label own")
 	b.passes(t, "other")
-	if code, answer := b.create(t, `"own": "x", "barred": "x"`); code < http.StatusBadRequest || !strings.Contains(answer, "'own'") && !strings.Contains(answer, "'barred.") {
-		t.Errorf("got %d %s, want a refusal by one of both", code, answer)
+	if answer := b.create(t, "two labels", ""); answer.Code < http.StatusBadRequest || !answer.Has("'own'") && !answer.Has("'barred.") {
+		t.Errorf("got %d %s, want a refusal by one of both", answer.Code, answer.Body)
 	}
-	b.kubectl(t, "", "delete", "clusterauthorizationpolicy", "barred")
+	b.MustKubectl(t, "delete", "clusterauthorizationpolicy", "barred")
 	b.passes(t, "barred")
 	b.refuses(t, "own", "no label own")
-	if after := b.kubectl(t, "", "get", "validatingadmissionpolicy/own", "validatingadmissionpolicybinding/own", "-o", "jsonpath={.items[*].metadata.generation}"); after != before {
+	if after := b.MustKubectl(t, "get", "validatingadmissionpolicy/own", "validatingadmissionpolicybinding/own", "-o", "jsonpath={.items[*].metadata.generation}"); after != before {
 		t.Errorf("the policy of the administrator has changed: %s, want %s", after, before)
 	}
-	b.kubectl(t, ownAdmission, "delete", "-f", "-")
+	b.MustDelete(t, plane.TestData(t, "own-admission.yaml"))
 }
 
 func (b *beside) testGit(t *testing.T) {
 	folder := t.TempDir()
 	write := func(name string) {
-		if err := os.WriteFile(filepath.Join(folder, name+".yaml"), []byte(besidePolicy(name)), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(folder, name+".yaml"), []byte(besidePolicy(t, name)), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	write("first")
 	write("second")
 	prune := []string{"apply", "-f", folder, "--prune", "--selector=app.kubernetes.io/instance=policies", "--prune-allowlist=policy.proviso.dev/v1alpha1/ClusterAuthorizationPolicy"}
-	b.kubectl(t, "", prune...)
+	b.MustKubectl(t, prune...)
 	b.refuses(t, "first", "policy=first")
 	b.refuses(t, "second", "policy=second")
 	// Status, finalizer and barrier are no drift, whichever way a tool compares.
@@ -149,19 +110,19 @@ func (b *beside) testGit(t *testing.T) {
 	}
 	// No label or annotation by which a tool tracks its objects is on a barrier.
 	for _, kind := range []string{"validatingadmissionpolicy", "validatingadmissionpolicybinding"} {
-		if out := b.kubectl(t, "", "get", kind, "first.cluster.policy.proviso.dev", "-o", "jsonpath={.metadata.labels}{.metadata.annotations}"); strings.Contains(out, "instance") || strings.Contains(out, "last-applied") {
+		if out := b.MustKubectl(t, "get", kind, "first.cluster.policy.proviso.dev", "-o", "jsonpath={.metadata.labels}{.metadata.annotations}"); strings.Contains(out, "instance") || strings.Contains(out, "last-applied") {
 			t.Errorf("the barrier has %s", out)
 		}
 	}
 	if err := os.Remove(filepath.Join(folder, "second.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	if out := b.kubectl(t, "", prune...); !strings.Contains(out, "second pruned") || strings.Contains(out, "first pruned") {
+	if out := b.MustKubectl(t, prune...); !strings.Contains(out, "second pruned") || strings.Contains(out, "first pruned") {
 		t.Errorf("pruned: %s", out)
 	}
 	b.passes(t, "second")
 	b.refuses(t, "first", "policy=first")
-	b.kubectl(t, "", "delete", "-f", folder)
+	b.MustKubectl(t, "delete", "-f", folder)
 	b.passes(t, "first")
 }
 
@@ -173,7 +134,7 @@ func (b *beside) restorable(t *testing.T, arguments ...string) string {
 		Kind       string           `json:"kind"`
 		Items      []map[string]any `json:"items"`
 	}
-	if err := json.Unmarshal([]byte(b.kubectl(t, "", append([]string{"get", "-o", "json"}, arguments...)...)), &list); err != nil {
+	if err := json.Unmarshal([]byte(b.MustKubectl(t, append([]string{"get", "-o", "json"}, arguments...)...)), &list); err != nil {
 		t.Fatal(err)
 	}
 	for _, item := range list.Items {
@@ -193,18 +154,26 @@ func (b *beside) restorable(t *testing.T, arguments ...string) string {
 	return string(text)
 }
 
+// restore creates objects.
+func (b *beside) restore(t *testing.T, objects string) {
+	t.Helper()
+	if out, err := b.Kubectl(t.Context(), objects, "create", "-f", "-"); err != nil {
+		t.Fatal(out, err)
+	}
+}
+
 func (b *beside) testBackup(t *testing.T) {
-	b.kubectl(t, besidePolicy("kept"), "apply", "-f", "-")
+	b.MustApply(t, besidePolicy(t, "kept"))
 	b.refuses(t, "kept", "policy=kept")
 	policies := b.restorable(t, "clusterauthorizationpolicies", "--selector=app.kubernetes.io/instance=policies")
 	barriers := b.restorable(t, "validatingadmissionpolicies.admissionregistration.k8s.io/kept.cluster.policy.proviso.dev", "validatingadmissionpolicybindings.admissionregistration.k8s.io/kept.cluster.policy.proviso.dev")
 	lose := func() {
-		b.kubectl(t, "", "delete", "clusterauthorizationpolicy", "kept")
+		b.MustKubectl(t, "delete", "clusterauthorizationpolicy", "kept")
 		b.passes(t, "kept")
 	}
 	const uid = "jsonpath={.metadata.uid}"
 	takenOver := func() {
-		want := b.kubectl(t, "", "get", "clusterauthorizationpolicy", "kept", "-o", uid)
+		want := b.MustKubectl(t, "get", "clusterauthorizationpolicy", "kept", "-o", uid)
 		poll.Eventually(t, "the barrier is one of the policy", func() string {
 			got, err := b.Kubectl(t.Context(), "", "get", "validatingadmissionpolicy", "kept.cluster.policy.proviso.dev", "-o", `jsonpath={.metadata.annotations.policy\.proviso\.dev/policy-uid}`)
 			if err != nil || got != want {
@@ -216,7 +185,7 @@ func (b *beside) testBackup(t *testing.T) {
 	}
 	lose()
 	// The policies alone: Proviso writes their barriers.
-	b.kubectl(t, policies, "create", "-f", "-")
+	b.restore(t, policies)
 	takenOver()
 	// Tools leave objects that exist as they are.
 	if out, err := b.Kubectl(t.Context(), barriers, "create", "-f", "-"); err == nil || !strings.Contains(out, "AlreadyExists") && !strings.Contains(out, "already exists") {
@@ -224,9 +193,9 @@ func (b *beside) testBackup(t *testing.T) {
 	}
 	lose()
 	// The barriers first: they refuse without their policy, which takes them over.
-	b.kubectl(t, barriers, "create", "-f", "-")
+	b.restore(t, barriers)
 	b.refuses(t, "kept", "policy=kept")
-	b.kubectl(t, policies, "create", "-f", "-")
+	b.restore(t, policies)
 	takenOver()
 	lose()
 }

@@ -18,7 +18,7 @@ import (
 func testFirstSteps(t *testing.T, r *rig) {
 	t.Helper()
 	for _, name := range []string{"first-steps.md", "templates.md", "barriers.md", "tutorial.md"} {
-		content, err := os.ReadFile(filepath.Join(r.repository, "docs", name))
+		content, err := os.ReadFile(filepath.Join(r.Repository, "docs", name))
 		if err != nil {
 			t.Fatal(err)
 		}

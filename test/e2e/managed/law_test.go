@@ -33,6 +33,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
 	"github.com/proviso-authz/proviso/test/testutil/barrierlaw"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/plane"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
@@ -78,48 +79,15 @@ type serverLaw struct {
 	sent, refused, invalid int
 }
 
-const lawSetup = `
-apiVersion: v1
-kind: Namespace
-metadata: {name: demo, labels: {tier: prod}}
----
-apiVersion: v1
-kind: Namespace
-metadata: {name: infra, annotations: {a: b}}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: law}
-rules: [{verbs: ["*"], apiGroups: ["*"], resources: ["*"]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: law}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: law}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: "system:authenticated"}]
----
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: widgets.example.com}
-spec:
-  group: example.com
-  names: {kind: Widget, plural: widgets}
-  scope: Namespaced
-  versions:
-  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
-  - {name: v1beta1, served: true, storage: false, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
-`
-
 func newServerLaw(t *testing.T, r *rig) *serverLaw {
 	t.Helper()
-	r.kubectl(t, lawSetup, "apply", "--server-side", "-f", "-") // without an annotation, which the namespaces of the writes do not have
-	r.kubectl(t, "", "wait", "--for=condition=Established", "crd", "--all")
+	r.MustApply(t, plane.TestData(t, "law.yaml")) // without an annotation, which the namespaces of the writes do not have
 	config, err := r.Client(cluster.Admin)
 	if err != nil {
 		t.Fatal(err)
 	}
 	config.QPS, config.WarningHandler = -1, rest.NoWarnings{}
-	l := &serverLaw{sender: newSender(t, r), isOldest: r.Oldest}
+	l := &serverLaw{sender: r.Sender, isOldest: r.Oldest}
 	if l.client, err = kubernetes.NewForConfig(config); err != nil {
 		t.Fatal(err)
 	}

@@ -21,15 +21,13 @@ import (
 	"github.com/proviso-authz/proviso/pkg/barrier"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
 	"github.com/proviso-authz/proviso/test/testutil/plane"
+	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
 func TestMain(m *testing.M) {
 	cluster.MaybeContainer()
 	os.Exit(m.Run())
 }
-
-// proviso is the user name of Proviso at kube-apiserver.
-const proviso = "system:serviceaccount:" + cluster.Namespace + ":" + cluster.Service
 
 // onEachKubernetes runs a test on a managed cluster with each kube-apiserver that is built.
 func onEachKubernetes(t *testing.T, test func(*testing.T, *rig)) {
@@ -74,61 +72,40 @@ func TestOneDeployment(t *testing.T) {
 }
 
 // rig is the control plane of a test.
-type rig struct {
-	*cluster.Cluster
-	repository string
-	audit      string
-}
-
-// auditPolicy records the requests of Proviso, which the audit policy of a cluster leaves out, and nothing else.
-const auditPolicy = `
-apiVersion: audit.k8s.io/v1
-kind: Policy
-omitStages: [RequestReceived]
-rules:
-- {level: Metadata, users: ["` + proviso + `"]}
-- {level: None}
-`
+type rig struct{ *plane.Own }
 
 // newRig starts a control plane.
 func newRig(t *testing.T, config cluster.Config, up func(*cluster.Cluster, context.Context) error) *rig {
 	t.Helper()
-	repository, err := filepath.Abs(filepath.Join("..", "..", ".."))
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := os.MkdirTemp("", "managed-") // short enough for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	r := &rig{repository: repository, audit: filepath.Join(dir, "requests.yaml")}
-	if err := os.WriteFile(r.audit, []byte(auditPolicy), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	config.Dir, config.Bin, config.Log = dir, filepath.Join(repository, "_output", "bin"), t.Logf
-	if config.Manifests, err = plane.CopyManifests(repository, dir); err != nil {
-		t.Fatal(err)
-	}
-	config.KubeAPIServerArgs = append(config.KubeAPIServerArgs, "--audit-policy-file="+r.audit)
-	if r.Cluster, err = cluster.New(config); err != nil {
-		t.Fatal(err)
-	}
-	r.StopAfter(t)
-	if err := up(r.Cluster, t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	config.KubeAPIServerArgs = append(config.KubeAPIServerArgs, "--audit-policy-file="+auditPolicy(t))
+	r := &rig{plane.Prepare(t, config)}
+	r.Start(t, func(ctx context.Context) error { return up(r.Cluster, ctx) })
 	return r
 }
 
-// kubectl runs kubectl as a user, and fails the test if kubectl fails.
-func (r *rig) kubectl(t *testing.T, input string, args ...string) string {
+// auditPolicy returns the audit policy, which records the requests of Proviso, and nothing else.
+func auditPolicy(t *testing.T) string {
 	t.Helper()
-	out, err := r.Kubectl(t.Context(), input, args...)
+	file, err := filepath.Abs(filepath.Join("testdata", "audit.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return out
+	return file
+}
+
+// runner sends rows to kube-apiserver.
+func (r *rig) runner() *requests.Runner { return &requests.Runner{Sender: r.Sender} }
+
+// table reads a table.
+func table(t *testing.T, name string) *requests.Table {
+	t.Helper()
+	return requests.ReadFile(t, filepath.Join("testdata", name), nil)
+}
+
+// effective waits until policies and mappings are effective.
+func (r *rig) effective(t *testing.T, objects ...string) {
+	t.Helper()
+	r.MustKubectl(t, append([]string{"wait", "--for=condition=Effective", "--timeout=1m"}, objects...)...)
 }
 
 // requests returns the audit events of Proviso's requests so far.

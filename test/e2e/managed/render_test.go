@@ -6,23 +6,18 @@ SPDX-License-Identifier: Apache-2.0
 package managed_test
 
 import (
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/proviso-authz/proviso/test/testutil/barriertable"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
-	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
 // shell runs a script in the root of the repository as the admin, with the kubectl plugin on the path.
 func (r *rig) shell(t *testing.T, script, input string) (string, error) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "bash", "-o", "errexit", "-o", "nounset", "-o", "pipefail", "-c", script)
-	cmd.Dir = r.repository
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+r.Kubeconfig(), "PATH="+r.Bin+":"+os.Getenv("PATH"), "HOME="+r.Dir)
+	cmd := r.Shell(t.Context(), script)
 	cmd.Stdin = strings.NewReader(input)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
@@ -35,8 +30,8 @@ func TestRenderedTable(t *testing.T) {
 		if out, err := r.shell(t, "kubectl proviso render -f - | kubectl apply -f -", barriertable.Policies); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
-		r.kubectl(t, barriertable.Setup, "apply", "-f", "-")
-		runner, rows := &requests.Runner{Sender: newSender(t, r)}, barriertable.Rows(t)
+		r.MustApply(t, barriertable.Setup)
+		runner, rows := r.runner(), barriertable.Rows(t)
 		runner.AwaitEach(t, rows)
 		runner.Run(t, rows)
 		if out, err := r.shell(t, "kubectl proviso render --check -f -", barriertable.Policies); err != nil {
@@ -48,11 +43,11 @@ func TestRenderedTable(t *testing.T) {
 // testRenderAgrees compares the barriers that Proviso writes with rendered ones.
 func testRenderAgrees(t *testing.T, r *rig) {
 	t.Helper()
-	policies := filepath.Join(r.repository, "artifacts", "render", "policies")
-	r.kubectl(t, "", "create", "namespace", "team-a")
-	r.kubectl(t, barriertable.Setup, "apply", "-f", "-")
-	r.kubectl(t, barriertable.Policies, "apply", "-f", "-")
-	if out := r.kubectl(t, "", "apply", "-f", policies); strings.Contains(out, "Warning") {
+	policies := filepath.Join(r.Repository, "artifacts", "render", "policies")
+	r.MustKubectl(t, "create", "namespace", "team-a")
+	r.MustApply(t, barriertable.Setup)
+	r.MustApply(t, barriertable.Policies)
+	if out := r.MustKubectl(t, "apply", "--server-side", "--force-conflicts", "-f", policies); strings.Contains(out, "Warning") {
 		t.Errorf("the example has mistakes: %s", out)
 	}
 	const check = "kubectl get clusterauthorizationpolicies,authorizationpolicies -A -o yaml | kubectl proviso render --check -f -"

@@ -20,40 +20,12 @@ import (
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/plane"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
-// storages are the endpoints of kube-apiserver whose requests do not have the object that they write, or that share their objects with
-// another endpoint. For those that change fields of a resource the value has the resource and a field. The others begin with a dash, and say why
-// they change no field.
-var storages = map[string]string{
-	"bindings":                     "pods spec.nodeName",
-	"pods/binding":                 "pods spec.nodeName",
-	"pods/eviction":                "pods status.conditions",
-	"events":                       "events.events.k8s.io note",
-	"events.events.k8s.io":         "events message",
-	"replicationcontrollers/scale": "replicationcontrollers spec.replicas",
-	"deployments/scale.apps":       "deployments.apps spec.replicas",
-	"replicasets/scale.apps":       "replicasets.apps spec.replicas",
-	"statefulsets/scale.apps":      "statefulsets.apps spec.replicas",
-	"engines/scale.example.com":    "engines.example.com spec.cylinders",
-	"pods/attach":                  "-connects",
-	"pods/exec":                    "-connects",
-	"pods/portforward":             "-connects",
-	"pods/proxy":                   "-connects",
-	"services/proxy":               "-connects",
-	"nodes/proxy":                  "-connects",
-	"serviceaccounts/token":        "-stores nothing",
-	"selfsubjectreviews.authentication.k8s.io":       "-stores nothing",
-	"tokenreviews.authentication.k8s.io":             "-stores nothing",
-	"localsubjectaccessreviews.authorization.k8s.io": "-stores nothing",
-	"selfsubjectaccessreviews.authorization.k8s.io":  "-stores nothing",
-	"selfsubjectrulesreviews.authorization.k8s.io":   "-stores nothing",
-	"subjectaccessreviews.authorization.k8s.io":      "-stores nothing",
-}
-
 // TestStorages has every endpoint with writes that kube-apiserver serves, with all versions and features: either requests have the object
-// that they write, so that its fields can be compared, or the endpoint is in storages. There every write needs the verb of an excluded field
+// that they write, so that its fields can be compared, or the endpoint is in storages.yaml. There every write needs the verb of an excluded field
 // that it may change.
 func TestStorages(t *testing.T) {
 	t.Parallel()
@@ -61,15 +33,15 @@ func TestStorages(t *testing.T) {
 	r := newRig(t, cluster.Config{Managed: true, KubeAPIServerArgs: args}, func(c *cluster.Cluster, ctx context.Context) error {
 		return errors.Join(c.StartEtcd(ctx), c.StartKubeAPIServer(ctx))
 	})
-	r.kubectl(t, engines, "apply", "-f", "-")
-	r.kubectl(t, "", "wait", "--for=condition=Established", "crd/engines.example.com")
+	r.MustApply(t, plane.TestData(t, "engines.yaml"))
 	config, err := r.Client(cluster.Admin)
 	if err != nil {
 		t.Fatal(err)
 	}
 	client := discovery.NewDiscoveryClientForConfigOrDie(config)
 	client.UseLegacyDiscovery = true // aggregated discovery has no hashes
-	seen := map[string]bool{}
+	seen, storages := map[string]bool{}, map[string]string{}
+	plane.ReadYAML(t, "storages.yaml", &storages)
 	poll.Eventually(t, "the custom resource is discovered", func() string {
 		_, lists, err := client.ServerGroupsAndResources()
 		if err != nil {

@@ -19,7 +19,6 @@ import (
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -29,6 +28,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/barrier"
 	"github.com/proviso-authz/proviso/pkg/barrier/barriercontroller"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/plane"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
@@ -50,7 +50,7 @@ type way struct {
 // ways are the ways to weaken a barrier: single requests, and some that are more than one.
 func ways(t *testing.T) (list []way) {
 	t.Helper()
-	for _, row := range requests.ReadFile(t, filepath.Join("testdata", "ways.yaml"), nil).Rows["ways"] {
+	for _, row := range table(t, "ways.yaml").Rows["ways"] {
 		list = append(list, way{row.Name, func(t *testing.T, u tamperer) error { return u.send(t, row) }})
 	}
 	return append(list,
@@ -133,51 +133,55 @@ func target(i int) string { return fmt.Sprintf("way-%02d", i) }
 
 func barrierOf(i int) string { return target(i) + ".cluster.policy.proviso.dev" }
 
+// stored is a barrier as it is stored.
+type stored struct {
+	policy  *admissionregistrationv1.ValidatingAdmissionPolicy
+	binding *admissionregistrationv1.ValidatingAdmissionPolicyBinding
+}
+
+// barrierAt returns the stored barrier of a way.
+func barrierAt(ctx context.Context, client kubernetes.Interface, i int) (b stored, err error) {
+	admission := client.AdmissionregistrationV1()
+	if b.policy, err = admission.ValidatingAdmissionPolicies().Get(ctx, barrierOf(i), metav1.GetOptions{}); err != nil {
+		return b, err
+	}
+	b.binding, err = admission.ValidatingAdmissionPolicyBindings().Get(ctx, barrierOf(i), metav1.GetOptions{})
+	return b, err
+}
+
+// runnerOf sends rows about the barrier of a way.
+func (r *rig) runnerOf(i int) *requests.Runner {
+	return &requests.Runner{Sender: r.Sender, Values: map[string]string{"name": barrierOf(i), "target": target(i)}}
+}
+
 // writeTargets writes a policy for each way, and returns its barriers once all are written.
-func writeTargets(t *testing.T, r *rig, client kubernetes.Interface) (policies []*admissionregistrationv1.ValidatingAdmissionPolicy, bindings []*admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
+func writeTargets(t *testing.T, r *rig, client kubernetes.Interface) (barriers []stored) {
 	t.Helper()
-	var text strings.Builder
-	ways := ways(t)
-	for i := range ways {
-		fmt.Fprintf(&text, `
----
-apiVersion: policy.proviso.dev/v1alpha1
-kind: ClusterAuthorizationPolicy
-metadata: {name: %s}
-spec:
-  effect: Deny
-  rules: [{verbs: [create], apiGroups: [""], apiVersions: [v1], resources: [configmaps]}]
-  condition: object.?data.orValue({}).exists(key, key == %q)
-`, target(i), target(i))
+	manifest := ""
+	for i := range ways(t) {
+		manifest += strings.ReplaceAll(plane.TestData(t, "way.yaml"), "NAME", target(i)) + "---\n"
 	}
-	r.kubectl(t, text.String(), "apply", "-f", "-")
-	for i := range ways {
-		poll.Eventually(t, "the barrier is written", func() string {
-			policy, err := client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(t.Context(), barrierOf(i), metav1.GetOptions{})
-			if err != nil {
-				return err.Error()
-			}
-			binding, err := client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Get(t.Context(), barrierOf(i), metav1.GetOptions{})
-			if err != nil {
-				return err.Error()
-			}
-			policies, bindings = append(policies[:i:i], policy), append(bindings[:i:i], binding)
-			return ""
-		})
+	r.MustApply(t, manifest)
+	r.effective(t, "clusterauthorizationpolicy", "--all")
+	for i := range ways(t) {
+		b, err := barrierAt(t.Context(), client, i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		barriers = append(barriers, b)
 	}
-	r.kubectl(t, "", append([]string{"wait", "--for=condition=Effective", "--timeout=1m", "clusterauthorizationpolicy"}, "--all")...)
-	return policies, bindings
+	return barriers
 }
 
 // masters and root are the administrators: a member of system:masters, and a user to whom RBAC grants everything.
 const masters, root = "system:masters", "cluster-admin"
 
-// administrators are the clients of the administrators, and of carol, who is none.
+// administrators are the clients of the administrators.
 func administrators(t *testing.T, r *rig) map[string]kubernetes.Interface {
 	t.Helper()
-	r.kubectl(t, "", "create", "clusterrolebinding", "managed:root", "--clusterrole=cluster-admin", "--user=root")
+	r.MustKubectl(t, "create", "clusterrolebinding", "managed:root", "--clusterrole=cluster-admin", "--user=root")
 	clients := map[string]kubernetes.Interface{}
-	for name, impersonated := range map[string]rest.ImpersonationConfig{masters: {}, root: {UserName: "root"}, "carol": {UserName: "carol"}} {
+	for name, impersonated := range map[string]rest.ImpersonationConfig{masters: {}, root: {UserName: "root"}} {
 		config, err := r.Client(cluster.Admin)
 		if err != nil {
 			t.Fatal(err)
@@ -199,42 +203,27 @@ func identity(administrator string) *requests.User {
 }
 
 // isRestored returns how the stored barrier of a way differs from the one before, or "".
-func isRestored(t *testing.T, client kubernetes.Interface, i int, policy *admissionregistrationv1.ValidatingAdmissionPolicy, binding *admissionregistrationv1.ValidatingAdmissionPolicyBinding) string {
+func isRestored(t *testing.T, client kubernetes.Interface, i int, before stored) string {
 	t.Helper()
-	gotPolicy, err := client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(t.Context(), barrierOf(i), metav1.GetOptions{})
+	now, err := barrierAt(t.Context(), client, i)
 	if err != nil {
 		return err.Error()
 	}
-	gotBinding, err := client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Get(t.Context(), barrierOf(i), metav1.GetOptions{})
-	if err != nil {
-		return err.Error()
-	}
-	for _, pair := range [][2]metav1.ObjectMeta{{gotPolicy.ObjectMeta, policy.ObjectMeta}, {gotBinding.ObjectMeta, binding.ObjectMeta}} {
+	for _, pair := range [][2]metav1.ObjectMeta{{now.policy.ObjectMeta, before.policy.ObjectMeta}, {now.binding.ObjectMeta, before.binding.ObjectMeta}} {
 		got, want := pair[0], pair[1]
 		if got.DeletionTimestamp != nil || !slices.Equal(got.Finalizers, []string{barriercontroller.Finalizer}) || len(got.OwnerReferences) > 0 ||
 			got.Labels[barrier.ManagedByLabel] != barrier.ManagedBy || got.Annotations[barrier.PolicyAnnotation] != want.Annotations[barrier.PolicyAnnotation] {
 			return fmt.Sprintf("the metadata is %v", got)
 		}
 	}
-	if !barrier.EqualPolicies(gotPolicy, policy) || !barrier.EqualBindings(gotBinding, binding) {
-		return fmt.Sprintf("the specification is %v, %v", gotPolicy.Spec, gotBinding.Spec)
-	}
-	return ""
-}
-
-// refuses returns whether kube-apiserver lets carol do what the policy of a way denies, as a problem.
-func refuses(t *testing.T, carol kubernetes.Interface, i int) string {
-	t.Helper()
-	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Data: map[string]string{target(i): "a"}}
-	_, err := carol.CoreV1().ConfigMaps(metav1.NamespaceDefault).Create(t.Context(), object, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-	if err == nil || !strings.Contains(err.Error(), barrierOf(i)) {
-		return fmt.Sprintf("%s: got %v", target(i), err)
+	if !barrier.EqualPolicies(now.policy, before.policy) || !barrier.EqualBindings(now.binding, before.binding) {
+		return fmt.Sprintf("the specification is %v, %v", now.policy.Spec, now.binding.Spec)
 	}
 	return ""
 }
 
 // restored returns after what time each barrier was as it had been before, since its way began.
-func restored(t *testing.T, ways []way, client kubernetes.Interface, policies []*admissionregistrationv1.ValidatingAdmissionPolicy, bindings []*admissionregistrationv1.ValidatingAdmissionPolicyBinding, started []time.Time) []time.Duration {
+func restored(t *testing.T, ways []way, client kubernetes.Interface, barriers []stored, started []time.Time) []time.Duration {
 	t.Helper()
 	took := make([]time.Duration, len(ways))
 	poll.Eventually(t, "all is undone", func() (problem string) {
@@ -242,7 +231,7 @@ func restored(t *testing.T, ways []way, client kubernetes.Interface, policies []
 			if took[i] != 0 {
 				continue
 			}
-			if difference := isRestored(t, client, i, policies[i], bindings[i]); difference != "" {
+			if difference := isRestored(t, client, i, barriers[i]); difference != "" {
 				problem = way.name + ": " + difference
 				continue
 			}
@@ -258,10 +247,10 @@ func restored(t *testing.T, ways []way, client kubernetes.Interface, policies []
 func TestTampering(t *testing.T) {
 	t.Parallel()
 	onEachKubernetes(t, func(t *testing.T, r *rig) {
-		r.kubectl(t, writer, "apply", "-f", "-")
+		r.MustApply(t, plane.TestData(t, "writer.yaml"))
 		users := administrators(t, r)
-		policies, bindings := writeTargets(t, r, users[masters])
-		ways, sender := ways(t), newSender(t, r)
+		barriers := writeTargets(t, r, users[masters])
+		ways, sender, refusal := ways(t), r.Sender, table(t, "ways.yaml").Rows["target"][0]
 		for _, user := range []string{masters, root} {
 			client := users[user]
 			started := make([]time.Time, len(ways))
@@ -271,10 +260,10 @@ func TestTampering(t *testing.T) {
 					t.Errorf("%s: %s: %v", user, way.name, err)
 				}
 			}
-			took := restored(t, ways, client, policies, bindings, started)
+			took := restored(t, ways, client, barriers, started)
 			t.Logf("%s: %d ways are undone after %s at the median, %s at most", user, len(ways), took[len(took)/2], took[len(took)-1])
-			for i, way := range ways {
-				poll.Eventually(t, user+": "+way.name+" has no effect", func() string { return refuses(t, users["carol"], i) })
+			for i := range ways {
+				r.runnerOf(i).Await(t, refusal)
 			}
 			poll.Eventually(t, "events tell", func() string {
 				events, err := client.EventsV1().Events(metav1.NamespaceDefault).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=BarrierRestored"})
@@ -336,11 +325,11 @@ func writeGuard(t *testing.T) string {
 func TestGuard(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, cluster.Config{Deployment: true, Managed: true, ControllerManager: true, KubeAPIServerArgs: []string{writeGuard(t)}}, (*cluster.Cluster).Up)
-	r.kubectl(t, writer, "apply", "-f", "-")
+	r.MustApply(t, plane.TestData(t, "writer.yaml"))
 	users := administrators(t, r)
-	policies, bindings := writeTargets(t, r, users[masters])
-	testControlPlane(t, r, users[root], policies)
-	ways, sender := ways(t), newSender(t, r)
+	barriers := writeTargets(t, r, users[masters])
+	testControlPlane(t, r, users[root], barriers)
+	ways, sender, rows := ways(t), r.Sender, table(t, "ways.yaml").Rows
 	const refused = "this object is a barrier, which Proviso generates from a Deny policy"
 	for _, user := range []string{masters, root} {
 		client := users[user]
@@ -348,60 +337,17 @@ func TestGuard(t *testing.T) {
 			if err := way.weaken(t, tamperer{client, sender, identity(user), barrierOf(i)}); err == nil || !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), refused) {
 				t.Errorf("%s: %s: got %v", user, way.name, err)
 			}
-			if problem := isRestored(t, client, i, policies[i], bindings[i]); problem != "" {
+			if problem := isRestored(t, client, i, barriers[i]); problem != "" {
 				t.Errorf("%s: %s: %s", user, way.name, problem)
 			}
 		}
-		admission := client.AdmissionregistrationV1()
-		for name, write := range map[string]func() error{
-			"a barrier of theirs": func() error {
-				_, err := admission.ValidatingAdmissionPolicies().Create(t.Context(), &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "theirs", Labels: policies[0].Labels}, Spec: policies[0].Spec}, metav1.CreateOptions{})
-				return err
-			},
-			"the name of a barrier": func() error {
-				_, err := admission.ValidatingAdmissionPolicies().Create(t.Context(), &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "next.cluster.policy.proviso.dev"}, Spec: policies[0].Spec}, metav1.CreateOptions{})
-				return err
-			},
-			"the sentinel": func() error {
-				return admission.ValidatingAdmissionPolicies().Delete(t.Context(), barrier.SentinelName, metav1.DeleteOptions{})
-			},
-		} {
-			if err := write(); err == nil || !strings.Contains(err.Error(), refused) {
-				t.Errorf("%s: %s: got %v", user, name, err)
-			}
-		}
-		other := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{GenerateName: "other-"}, Spec: policies[0].Spec}
-		for name, write := range map[string]func() error{
-			"a status": func() error {
-				_, err := admission.ValidatingAdmissionPolicies().Patch(t.Context(), barrierOf(0), types.MergePatchType, []byte(`{"status": {"observedGeneration": 1}}`), metav1.PatchOptions{}, "status")
-				return err
-			},
-			"an update without a change": func() error {
-				stored, err := admission.ValidatingAdmissionPolicies().Get(t.Context(), barrierOf(0), metav1.GetOptions{})
-				if err != nil {
-					return err
-				}
-				_, err = admission.ValidatingAdmissionPolicies().Update(t.Context(), stored, metav1.UpdateOptions{})
-				return err
-			},
-			"the policies of other tools": func() error {
-				created, err := admission.ValidatingAdmissionPolicies().Create(t.Context(), other, metav1.CreateOptions{})
-				if err != nil {
-					return err
-				}
-				return admission.ValidatingAdmissionPolicies().Delete(t.Context(), created.Name, metav1.DeleteOptions{})
-			},
-		} {
-			if err := write(); err != nil {
-				t.Errorf("%s: %s: got %v", user, name, err)
-			}
-		}
+		runner := r.runnerOf(0)
+		runner.As = func(*requests.Row) *requests.User { return identity(user) }
+		runner.Run(t, rows["guard"])
 	}
 	for i := range ways {
-		if problem := refuses(t, users["carol"], i); problem != "" {
-			t.Error(problem)
-		}
+		r.runnerOf(i).Run(t, rows["target"])
 	}
 	// Proviso itself is not refused.
-	r.kubectl(t, "", "delete", "clusterauthorizationpolicy", target(0), "--timeout=1m")
+	r.MustKubectl(t, "delete", "clusterauthorizationpolicy", target(0), "--timeout=1m")
 }

@@ -16,6 +16,6 @@ import (
 func testTemplates(t *testing.T, r *rig) {
 	t.Helper()
 	templatetable.Run(t, &templatetable.Cluster{
-		Kubectl: r.Kubectl, Sender: newSender(t, r), Folder: filepath.Join(r.repository, "artifacts", "templates"),
+		Kubectl: r.Kubectl, Sender: r.Sender, Folder: filepath.Join(r.Repository, "artifacts", "templates"),
 	})
 }

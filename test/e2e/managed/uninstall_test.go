@@ -14,48 +14,36 @@ import (
 	"testing"
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/plane"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
 // removeBarriers runs the command remove-barriers as the administrator.
 func (r *rig) removeBarriers(t *testing.T) (string, error) {
 	t.Helper()
-	output, err := exec.CommandContext(t.Context(), filepath.Join(r.repository, "_output", "bin", "proviso-apiserver"), "remove-barriers", "--kubeconfig="+r.Kubeconfig()).CombinedOutput()
+	output, err := exec.CommandContext(t.Context(), filepath.Join(r.Repository, "_output", "bin", "proviso-apiserver"), "remove-barriers", "--kubeconfig="+r.Kubeconfig()).CombinedOutput()
 	return string(output), err
 }
 
 // barriers returns the names of the objects of barriers.
 func (r *rig) barriers(t *testing.T) string {
 	t.Helper()
-	return r.kubectl(t, "", "get", "validatingadmissionpolicies,validatingadmissionpolicybindings", "--selector=app.kubernetes.io/managed-by=proviso", "-o=name")
-}
-
-// isDenied returns whether the policy denies carol her request, as a problem.
-func (r *rig) isDenied(t *testing.T, want bool) func() string {
-	t.Helper()
-	return func() string {
-		if isAllowed, output := r.tries(t); isAllowed == want {
-			return output
-		}
-		return ""
-	}
+	return r.MustKubectl(t, "get", "validatingadmissionpolicies,validatingadmissionpolicybindings", "--selector=app.kubernetes.io/managed-by=proviso", "-o=name")
 }
 
 // TestUninstall removes Proviso in the documented order and, after another start, in the worst order.
 func TestUninstall(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, cluster.Config{Managed: true, Args: []string{"--barriers"}}, (*cluster.Cluster).Up)
-	r.kubectl(t, writer, "apply", "-f", "-")
-	r.kubectl(t, infra, "apply", "-f", "-")
-	poll.Eventually(t, "the barrier denies", r.isDenied(t, true))
+	r.MustApply(t, plane.TestData(t, "writer.yaml"))
+	r.MustApply(t, table(t, "host-network.yaml").Manifest())
+	r.becomes(t, "denied")
 
 	if output, err := r.removeBarriers(t); err == nil || !strings.Contains(output, "turn the flag --barriers off first") || !strings.Contains(r.barriers(t), "host-network") {
 		t.Errorf("with a leader: got %v, %s", err, output)
 	}
 	restart(t, r, "--barriers=false")
-	if isAllowed, output := r.tries(t); isAllowed {
-		t.Errorf("without the flag the barrier denies nothing: %s", output)
-	}
+	r.is(t, "denied") // without the flag
 	output, err := r.removeBarriers(t)
 	if err != nil || !strings.Contains(output, "validatingadmissionpolicy/host-network.cluster.policy.proviso.dev removed") {
 		t.Errorf("got %v, %s", err, output)
@@ -63,36 +51,37 @@ func TestUninstall(t *testing.T) {
 	if left := r.barriers(t); left != "" {
 		t.Errorf("got %s", left)
 	}
-	poll.Eventually(t, "nothing is denied", r.isDenied(t, false))
-	r.kubectl(t, "", "delete", "clusterauthorizationpolicy/host-network", "--timeout=1m")
+	r.becomes(t, "allowed")
+	r.MustKubectl(t, "delete", "clusterauthorizationpolicy/host-network", "--timeout=1m")
 
 	restart(t, r, "--barriers")
-	r.kubectl(t, infra, "apply", "-f", "-")
-	poll.Eventually(t, "the barrier denies", r.isDenied(t, true))
+	r.MustApply(t, table(t, "host-network.yaml").Manifest())
+	r.becomes(t, "denied")
 	if err := r.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	r.kubectl(t, "", "delete", "namespace", cluster.Namespace, "--wait=false")
-	r.kubectl(t, "", "delete", "validatingadmissionpolicy,validatingadmissionpolicybinding", "--selector=app.kubernetes.io/managed-by=proviso", "--wait=false")
-	if isAllowed, output := r.tries(t); isAllowed || !strings.Contains(r.barriers(t), "host-network") {
-		t.Errorf("a deleted barrier denies nothing: %s", output)
+	r.MustKubectl(t, "delete", "namespace", cluster.Namespace, "--wait=false")
+	r.MustKubectl(t, "delete", "validatingadmissionpolicy,validatingadmissionpolicybinding", "--selector=app.kubernetes.io/managed-by=proviso", "--wait=false")
+	r.is(t, "denied") // barriers that are being deleted deny
+	if left := r.barriers(t); !strings.Contains(left, "host-network") {
+		t.Errorf("got %s", left)
 	}
 	// The commands of docs/barriers.md that need nothing of Proviso.
-	script := exec.CommandContext(t.Context(), "sh", "-ec", commandsOf(t, r))
-	script.Env = append(os.Environ(), "KUBECONFIG="+r.Kubeconfig(), "PATH="+filepath.Join(r.repository, "_output", "bin")+":"+os.Getenv("PATH"), "HOME="+r.Dir)
-	if output, err := script.CombinedOutput(); err != nil {
+	shell := r.Shell(t.Context(), "sh -e")
+	shell.Stdin = strings.NewReader(commandsOf(t, r))
+	if output, err := shell.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, output)
 	}
 	if left := r.barriers(t); left != "" {
 		t.Errorf("got %s", left)
 	}
-	poll.Eventually(t, "nothing is denied", r.isDenied(t, false))
+	r.becomes(t, "allowed")
 }
 
 // commandsOf returns the commands of docs/barriers.md that remove barriers without Proviso.
 func commandsOf(t *testing.T, r *rig) string {
 	t.Helper()
-	document, err := os.ReadFile(filepath.Join(r.repository, "docs", "barriers.md"))
+	document, err := os.ReadFile(filepath.Join(r.Repository, "docs", "barriers.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +100,7 @@ func restart(t *testing.T, r *rig, args ...string) {
 		t.Fatal(err)
 	}
 	poll.Eventually(t, "the replica gives up the Lease", func() string {
-		return r.kubectl(t, "", "get", "lease/proviso-barriers", "-n="+cluster.Namespace, "-o=jsonpath={.spec.holderIdentity}")
+		return r.MustKubectl(t, "get", "lease/proviso-barriers", "-n="+cluster.Namespace, "-o=jsonpath={.spec.holderIdentity}")
 	})
 	if err := r.Kill(); err != nil {
 		t.Fatal(err)

@@ -31,7 +31,7 @@ type admissionTest policysuite.Test
 // admissionSuites reads the examples, without the one that needs a policy of Proviso.
 func admissionSuites(t *testing.T, r *rig) (suites []policysuite.Suite) {
 	t.Helper()
-	suites = slices.DeleteFunc(policysuite.Read(t, filepath.Join(r.repository, "artifacts", "examples", "admission-policies")), func(s policysuite.Suite) bool {
+	suites = slices.DeleteFunc(policysuite.Read(t, filepath.Join(r.Repository, "artifacts", "examples", "admission-policies")), func(s policysuite.Suite) bool {
 		return s.Name == "beside-proviso"
 	})
 	for i := range suites {
@@ -115,7 +115,7 @@ func prepareSuites(t *testing.T, r *rig, suites []policysuite.Suite) {
 			if tc.Data.OldObject != nil {
 				attributes := *tc.Request.ResourceAttributes
 				attributes.Name = ""
-				if code, answer := r.sender.Send(t, nil, http.MethodPost, policysuite.PathOf(&attributes), "application/json", string(tc.Data.OldObject.Raw)); code != http.StatusCreated {
+				if code, answer := r.Sender.Send(t, nil, http.MethodPost, policysuite.PathOf(&attributes), "application/json", string(tc.Data.OldObject.Raw)); code != http.StatusCreated {
 					t.Fatalf("%s: %d %s", tc.Name, code, answer)
 				}
 			}
@@ -154,7 +154,7 @@ func (tc *admissionTest) differenceOn(t *testing.T, r *rig) string {
 func (tc *admissionTest) sendTo(t *testing.T, r *rig, object, id string) *requests.Answer {
 	t.Helper()
 	method := map[string]string{"create": http.MethodPost, "update": http.MethodPut}[tc.Request.ResourceAttributes.Verb]
-	answer, err := r.sender.Do(t.Context(), &requests.User{Name: tc.Request.User, Groups: tc.Request.Groups}, requests.Request{
+	answer, err := r.Sender.Do(t.Context(), &requests.User{Name: tc.Request.User, Groups: tc.Request.Groups}, requests.Request{
 		Method: method, Path: policysuite.PathOf(tc.Request.ResourceAttributes) + "?dryRun=All", ContentType: "application/json",
 		Body: strings.NewReader(object), Header: http.Header{"Audit-Id": {id}},
 	})

@@ -7,28 +7,24 @@ SPDX-License-Identifier: Apache-2.0
 package render_test
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
 	"github.com/proviso-authz/proviso/test/testutil/documents"
+	"github.com/proviso-authz/proviso/test/testutil/plane"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
 // rig is an etcd and a kube-apiserver without any flag for Proviso.
-type rig struct {
-	*cluster.Cluster
-
-	repository string
-	sender     *requests.Sender
-}
+type rig struct{ *plane.Own }
 
 // onEachKubernetes runs a test with each kube-apiserver that is built.
 func onEachKubernetes(t *testing.T, test func(*testing.T, *rig)) {
@@ -43,87 +39,17 @@ func onEachKubernetes(t *testing.T, test func(*testing.T, *rig)) {
 
 func newRig(t *testing.T, oldest bool) *rig {
 	t.Helper()
-	repository, err := filepath.Abs(filepath.Join("..", "..", ".."))
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir, err := os.MkdirTemp("", "render-") // short enough for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	r := &rig{repository: repository}
-	r.Cluster, err = cluster.New(cluster.Config{
-		Dir: dir, Bin: filepath.Join(repository, "_output", "bin"), Manifests: filepath.Join(repository, "artifacts"), Managed: true, Oldest: oldest, Log: t.Logf,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.StopAfter(t)
-	for _, start := range []func(context.Context) error{r.StartEtcd, r.StartKubeAPIServer} {
-		if err := start(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := r.Kubectl(t.Context(), everything, "apply", "-f", "-"); err != nil {
-		t.Fatal(err)
-	}
-	admin, err := r.Client(cluster.Admin)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.sender = requests.NewSender(admin, r.NewUser)
+	r := &rig{plane.Prepare(t, cluster.Config{Managed: true, Oldest: oldest})}
+	r.Start(t, r.StartEtcd, r.StartKubeAPIServer)
+	r.MustApply(t, plane.TestData(t, "setup.yaml"))
 	return r
 }
-
-// everything lets all users do everything, and has the objects of the table.
-const everything = `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: everything}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: "system:authenticated"}]
----
-{apiVersion: v1, kind: Namespace, metadata: {name: team-a}}
----
-{apiVersion: v1, kind: Namespace, metadata: {name: team-b}}
----
-{apiVersion: v1, kind: Namespace, metadata: {name: infra}}
----
-{apiVersion: v1, kind: Namespace, metadata: {name: shop, labels: {tier: prod}}}
----
-{apiVersion: v1, kind: ServiceAccount, metadata: {name: default, namespace: team-a}}
----
-{apiVersion: v1, kind: ServiceAccount, metadata: {name: default, namespace: infra}}
----
-{apiVersion: v1, kind: ServiceAccount, metadata: {name: default, namespace: shop}}
----
-{apiVersion: v1, kind: Secret, metadata: {name: prod, namespace: team-a, labels: {tier: prod}}}
----
-{apiVersion: v1, kind: Secret, metadata: {name: dev, namespace: team-a, labels: {tier: dev}}}
----
-{apiVersion: v1, kind: Secret, metadata: {name: plain, namespace: team-a}}
----
-{apiVersion: v1, kind: Secret, metadata: {name: old, namespace: team-a, labels: {tier: prod}}}
----
-{apiVersion: v1, kind: ConfigMap, metadata: {name: locked, namespace: team-a, labels: {locked: "true"}}}
----
-{apiVersion: v1, kind: ConfigMap, metadata: {name: open, namespace: team-a}}
----
-{apiVersion: v1, kind: ConfigMap, metadata: {name: locked, namespace: team-b, labels: {locked: "true"}}}
----
-{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: team-a}, spec: {containers: [{name: c, image: c}]}}
----
-{apiVersion: v1, kind: Pod, metadata: {name: web, namespace: shop}, spec: {containers: [{name: c, image: c}]}}
-`
 
 // shell runs a script in the root of the repository as the admin, with the plugin on the path, and returns what it printed to standard
 // output and to standard error, and its exit code.
 func (r *rig) shell(t *testing.T, script string) (out, errOut string, code int) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "bash", "-o", "errexit", "-o", "nounset", "-o", "pipefail", "-c", script)
-	cmd.Dir = r.repository
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+r.Kubeconfig(), "PATH="+r.Bin+":"+os.Getenv("PATH"), "HOME="+r.Dir)
+	cmd := r.Shell(t.Context(), script)
 	var stdout, stderr strings.Builder
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
@@ -144,10 +70,46 @@ func (r *rig) must(t *testing.T, script string) string {
 	return out + errOut
 }
 
+// command is a row of commands.yaml.
+type command struct {
+	Name, Run string
+	Code      int
+	// Prints and Warns are all of what the command prints to standard output and to standard error. If they are nil, Has and WarnsOf are texts that are in it.
+	Prints, Warns *string
+	Has, WarnsOf  []string
+	// Hides are texts that are not in standard error.
+	Hides []string
+}
+
+// commands returns the rows of a group of commands.yaml.
+func commands(t *testing.T, group string) []command {
+	t.Helper()
+	var groups map[string][]command
+	plane.ReadYAML(t, "commands.yaml", &groups)
+	if len(groups[group]) == 0 {
+		t.Fatalf("there are no commands %s", group)
+	}
+	return groups[group]
+}
+
+// runCommands runs the commands of a group.
+func runCommands(t *testing.T, r *rig, group string) {
+	t.Helper()
+	for _, c := range commands(t, group) {
+		out, errOut, code := r.shell(t, c.Run)
+		lacks := func(text string, is *string, has []string) bool {
+			return is != nil && text != *is || slices.ContainsFunc(has, func(part string) bool { return !strings.Contains(text, part) })
+		}
+		if code != c.Code || lacks(out, c.Prints, c.Has) || lacks(errOut, c.Warns, c.WarnsOf) || slices.ContainsFunc(c.Hides, func(part string) bool { return strings.Contains(errOut, part) }) {
+			t.Errorf("%s%s: got exit code %d, %q and %q", c.Name, c.Run, code, out, errOut)
+		}
+	}
+}
+
 // runTable waits until each policy refuses the first request of the table that it is to refuse, and then sends all requests in order. No policy is named in the answer to a request that passes.
 func runTable(t *testing.T, r *rig) {
 	t.Helper()
-	rows, runner := table(t), &requests.Runner{Sender: r.sender}
+	rows, runner := table(t), &requests.Runner{Sender: r.Sender}
 	runner.Want = func(row *requests.Row) *requests.Outcome {
 		want := row.Outcome
 		if want.Code != http.StatusForbidden {
@@ -183,7 +145,7 @@ func TestTable(t *testing.T) {
 		r.must(t, render+" | kubectl delete -f -")
 		poll.Holds(t, "the barriers are gone", func() bool {
 			const pod = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "host"}, "spec": {"hostNetwork": true, "containers": [{"name": "c", "image": "c"}]}}`
-			code, _ := r.sender.Send(t, &requests.User{Name: "alice"}, http.MethodPost, "/api/v1/namespaces/team-a/pods?dryRun=All", "application/json", pod)
+			code, _ := r.Sender.Send(t, &requests.User{Name: "alice"}, http.MethodPost, "/api/v1/namespaces/team-a/pods?dryRun=All", "application/json", pod)
 			return code == http.StatusCreated
 		})
 		if _, _, code := r.shell(t, render+" --check"); code != 1 {
@@ -195,32 +157,18 @@ func TestTable(t *testing.T) {
 // checkTampering changes barriers in the cluster, and repairs them by applying the manifests again.
 func checkTampering(t *testing.T, r *rig, render string) {
 	t.Helper()
-	const secrets, pods = "prod-secrets.cluster.policy.proviso.dev", "host-network.cluster.policy.proviso.dev"
-	for _, tc := range []struct{ name, script, want, wantDiff string }{
-		{name: "a failure policy", script: `kubectl patch validatingadmissionpolicy ` + secrets + ` --type=merge -p '{"spec":{"failurePolicy":"Ignore"}}'`,
-			want: secrets + " prod-secrets different the ValidatingAdmissionPolicy differs", wantDiff: "- failurePolicy: Ignore"},
-		{name: "an expression", script: `kubectl patch validatingadmissionpolicy ` + pods + ` --type=json -p '[{"op":"replace","path":"/spec/variables/0/expression","value":"false"}]'`,
-			want: pods + " host-network different the ValidatingAdmissionPolicy differs", wantDiff: `- - expression: "false"`},
-		{name: "a weaker binding", script: `kubectl patch validatingadmissionpolicybinding ` + secrets + ` --type=merge -p '{"spec":{"validationActions":["Warn"]}}'`,
-			want: secrets + " prod-secrets different the ValidatingAdmissionPolicyBinding differs", wantDiff: "- - Warn"},
-		{name: "a binding that is gone", script: `kubectl delete validatingadmissionpolicybinding ` + secrets,
-			want: secrets + " prod-secrets missing there is no ValidatingAdmissionPolicyBinding"},
-		{name: "a label that is gone", script: `kubectl label validatingadmissionpolicy ` + secrets + ` app.kubernetes.io/managed-by-`,
-			want: secrets + " prod-secrets different the ValidatingAdmissionPolicy differs", wantDiff: "+ app.kubernetes.io/managed-by: proviso"},
-		{name: "another annotation", script: `kubectl annotate --overwrite validatingadmissionpolicybinding ` + secrets + ` policy.proviso.dev/policy=other`,
-			want: secrets + " prod-secrets different the ValidatingAdmissionPolicyBinding differs", wantDiff: "- policy.proviso.dev/policy: other"},
-	} {
-		r.must(t, tc.script)
+	for _, tc := range commands(t, "tampering") {
+		r.must(t, tc.Run)
 		out, errOut, code := r.shell(t, render+" --check")
 		if code != 1 || errOut != "" {
-			t.Errorf("%s: exit code %d: %s", tc.name, code, errOut)
+			t.Errorf("%s: exit code %d: %s", tc.Name, code, errOut)
 		}
-		lines := map[string]bool{"": true}
+		lines := map[string]bool{}
 		for line := range strings.Lines(out) {
 			lines[strings.Join(strings.Fields(line), " ")] = true
 		}
-		if !lines[tc.want] || !lines[tc.wantDiff] || strings.Count(out, " same") != 4 {
-			t.Errorf("%s: got %s, want %q and %q", tc.name, out, tc.want, tc.wantDiff)
+		if slices.ContainsFunc(tc.Has, func(line string) bool { return !lines[line] }) || strings.Count(out, " same") != 4 {
+			t.Errorf("%s: got %s, want the lines %q", tc.Name, out, tc.Has)
 		}
 		r.must(t, render+" | kubectl apply -f -")
 		r.must(t, render+" --check")
@@ -239,7 +187,7 @@ func checkTampering(t *testing.T, r *rig, render string) {
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, false)
-	content, err := os.ReadFile(filepath.Join(r.repository, "docs", "kubectl-proviso.md"))
+	content, err := os.ReadFile(filepath.Join(r.Repository, "docs", "kubectl-proviso.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,110 +207,13 @@ func TestDocument(t *testing.T) {
 func TestReaders(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, false)
-	for name, test := range map[string]func(*testing.T, *rig){
-		"can-i": testCanI, "others": testOthers, "lint": testLint, "explain": testExplain, "bad input": testBadInput,
-	} {
-		t.Run(name, func(t *testing.T) { test(t, r) })
+	for _, group := range []string{"can-i", "others", "lint", "explain"} {
+		t.Run(group, func(t *testing.T) {
+			t.Parallel()
+			runCommands(t, r, group)
+		})
 	}
-}
-
-// testCanI asks a cluster without Proviso: it answers like kubectl auth can-i, and warns of what it does not see.
-func testCanI(t *testing.T, r *rig) {
-	t.Parallel()
-	const warning = "Warning: the server does not serve authorization.proviso.dev: "
-	for _, tc := range []struct {
-		args      string
-		want      string
-		code      int
-		isWarning bool
-	}{
-		{args: "create pods", want: "yes\n", isWarning: true},
-		{args: "create -f artifacts/render/configmap.yaml", code: 2},
-		{args: "'*' '*' --as=system:anonymous", code: 2},
-		{args: "--list --no-headers > /dev/null", isWarning: true},
-	} {
-		out, errOut, code := r.shell(t, "kubectl proviso can-i "+tc.args)
-		if out != tc.want || code != tc.code || strings.Contains(errOut, warning) != tc.isWarning {
-			t.Errorf("%s: got %q, exit code %d and %s", tc.args, out, code, errOut)
-		}
-	}
-}
-
-// testOthers runs the other commands on a cluster without Proviso.
-func testOthers(t *testing.T, r *rig) {
-	t.Parallel()
-	for _, tc := range []struct {
-		args, out, errOut string
-		code              int
-	}{
-		{args: "who-can create pods", out: "yes      Group system:masters", errOut: "Warning: the server does not serve policy.proviso.dev: this is the answer of RBAC alone"},
-		{args: "who-can create pods -o json", out: `"complete": true`, errOut: "Warning: the server does not serve policy.proviso.dev"},
-		{args: "can-impersonate alice get pods", errOut: "error: the server does not serve ImpersonationReviews of authorization.proviso.dev: Proviso is not installed", code: 2},
-		{args: "convert rbac", out: "name: cluster-admin", errOut: "SOURCE"},
-	} {
-		out, errOut, code := r.shell(t, "kubectl proviso "+tc.args)
-		if code != tc.code || !strings.Contains(out, tc.out) || tc.out == "" && out != "" || !strings.Contains(errOut, tc.errOut) {
-			t.Errorf("%s: exit code %d, %s and %s", tc.args, code, out, errOut)
-		}
-	}
-}
-
-// testLint checks a policy with a field that does not exist against the schemas of a cluster: from the cluster, and from a file.
-func testLint(t *testing.T, r *rig) {
-	t.Parallel()
-	const policy = `printf '%s' '{apiVersion: policy.proviso.dev/v1alpha1, kind: ClusterAuthorizationPolicy, metadata: {name: a}, spec: {effect: Deny, rules: [{verbs: [create], apiGroups: [""], apiVersions: [v1], resources: [RESOURCE]}], condition: "object.spec.hostNetwrk == true"}}' |
-kubectl proviso lint -f - `
-	for _, tc := range []struct {
-		name, command, resource string
-		want                    []string
-	}{
-		{name: "the cluster", command: policy + "--cluster", resource: "pods", want: []string{"hostNetwrk"}},
-		{name: "a file", command: "schemas=$(mktemp)\nkubectl get --raw /openapi/v3/api/v1 > $schemas\n" + policy + "--openapi=$schemas", resource: "pods", want: []string{"hostNetwrk"}},
-		{name: "a resource that does not exist", command: policy + "--cluster", resource: "pod", want: []string{`"pod"`, "pods"}},
-		{name: "no schemas", command: policy, resource: "pods"},
-	} {
-		out, errOut, code := r.shell(t, strings.ReplaceAll(tc.command, "RESOURCE", tc.resource))
-		if (code == 1) != (tc.want != nil) || errOut != "" {
-			t.Errorf("%s: exit code %d: %s%s", tc.name, code, out, errOut)
-		}
-		for _, want := range tc.want {
-			if !strings.Contains(out, want) {
-				t.Errorf("%s: got %s, want %s", tc.name, out, want)
-			}
-		}
-	}
-}
-
-// testExplain explains by the policies of a cluster that has none.
-func testExplain(t *testing.T, r *rig) {
-	t.Parallel()
-	const want = "error: the cluster has no policies of Proviso: it does not serve policy.proviso.dev/v1alpha1; name files with policies with -f\n"
-	if out, errOut, code := r.shell(t, "kubectl proviso explain -f artifacts/examples/storage-class/review.yaml"); code != 2 || out != "" || errOut != want {
-		t.Errorf("got %d %s%s", code, out, errOut)
-	}
-	out, errOut, code := r.shell(t, `dir=$(mktemp -d)
-kubectl get --raw /openapi/v3/api/v1 > $dir/schemas.json
-cat > $dir/request.yaml <<'EOF'
-apiVersion: policy.proviso.dev/v1alpha1
-kind: ClusterAuthorizationPolicy
-metadata: {name: d}
-spec:
-  effect: Deny
-  rules: [{verbs: [create], apiGroups: [""], apiVersions: [v1], resources: [services]}]
-  condition: object.spec.type == "LoadBalancer"
----
-apiVersion: authorization.k8s.io/v1alpha1
-kind: SubjectAccessReview
-spec: {user: alice, resourceAttributes: {verb: create, version: v1, resource: services, namespace: team-a}}
----
-apiVersion: authorization.k8s.io/v1alpha1
-kind: AuthorizationConditionsReview
-request: {operation: CREATE, object: {apiVersion: v1, kind: Service, metadata: {name: web}, spec: {type: LoadBalancer}}}
-EOF
-kubectl proviso explain -f $dir/request.yaml --rbac-allows --openapi=$dir/schemas.json`)
-	if code != 1 || errOut != "" || !strings.Contains(out, `near miss: set spec.type to "ClusterIP" (now "LoadBalancer")`) {
-		t.Errorf("with the schemas of a cluster: got %d %s%s", code, out, errOut)
-	}
+	t.Run("bad input", func(t *testing.T) { testBadInput(t, r) })
 }
 
 // TestPlugin runs the plugin by kubectl, and completes with the script for kubectl on the path.

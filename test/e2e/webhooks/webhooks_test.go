@@ -33,51 +33,21 @@ import (
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/plane"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
 const namespace = "hooked"
 
-// permissions lets all users of the test read ConfigMaps by RBAC.
-const permissions = `
-apiVersion: v1
-kind: Namespace
-metadata: {name: ` + namespace + `}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {name: reader, namespace: ` + namespace + `}
-rules: [{apiGroups: [""], resources: [configmaps], verbs: [get, list]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: reader, namespace: ` + namespace + `}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reader}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: hooked}]
-`
-
-// noPods denies pods to one user whom the webhook allows them.
-const noPods = `
-apiVersion: policy.proviso.dev/v1alpha1
-kind: ClusterAuthorizationPolicy
-metadata: {name: no-pods}
-spec:
-  effect: Deny
-  description: not these
-  subjects: [{kind: User, name: open-restricted}]
-  rules: [{verbs: [list], apiGroups: [""], resources: [pods]}]
-`
-
 // rig is a control plane whose Proviso asks a real HTTPS webhook. Its answer depends on the user.
 type rig struct {
-	*cluster.Cluster
+	*plane.Own
 	hook *httptest.Server
 	// kube is a client of kube-apiserver as admin, with which the webhook asks back, and other is the URL of a second Proviso, whose webhook is the first.
 	kube  kubernetes.Interface
 	other string
-	// sender sends requests to kube-apiserver, and rows are the tables of requests.
-	sender *requests.Sender
-	rows   map[string][]*requests.Row
+	// rows are the tables of requests.
+	rows map[string][]*requests.Row
 
 	mu sync.Mutex
 	// asked has the resources of each user about which the webhook was asked.
@@ -230,23 +200,11 @@ func (r *rig) configuration(t *testing.T, ca []byte, members ...member) string {
 		if err := clientcmd.WriteToFile(*kubeconfig, file); err != nil {
 			t.Fatal(err)
 		}
-		list = append(list, fmt.Sprintf(`
-- type: Webhook
-  name: %s.example.com
-  webhook:
-    timeout: 10s
-    subjectAccessReviewVersion: v1alpha1
-    matchConditionSubjectAccessReviewVersion: v1
-    failurePolicy: %s
-    cacheAuthorizedRequests: false
-    cacheUnauthorizedRequests: false
-    connectionInfo: {type: KubeConfigFile, kubeConfigFile: %s}
-    conditionsEndpointKubeConfigContext: hook
-    authorizationConditionsReviewVersion: v1alpha1
-    matchConditions: [{expression: "request.user.startsWith('%s-')"}]`, m.name, m.failurePolicy, file, strings.Split(m.name, "-")[0]))
+		fill := strings.NewReplacer("NAME", m.name, "POLICY", m.failurePolicy, "KUBECONFIG", file, "PREFIX", strings.Split(m.name, "-")[0])
+		list = append(list, fill.Replace(plane.TestData(t, "authorizer.yaml")))
 	}
 	file := filepath.Join(dir, "config.yaml")
-	content := "apiVersion: config.proviso.dev/v1alpha1\nkind: AuthorizationConfiguration\nauthorizers:" + strings.Join(list, "") + "\n"
+	content := "apiVersion: config.proviso.dev/v1alpha1\nkind: AuthorizationConfiguration\nauthorizers:\n" + strings.Join(list, "")
 	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -267,16 +225,9 @@ func closedPort(t *testing.T) string {
 // newRig starts a control plane, with the inner door or without.
 func newRig(t *testing.T, innerDoor *cluster.InnerDoor) *rig {
 	t.Helper()
-	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &rig{asked: map[string][]string{}}
+	r := &rig{Own: plane.Prepare(t, cluster.Config{InnerDoor: innerDoor}), asked: map[string][]string{}}
 	r.hook = httptest.NewTLSServer(http.HandlerFunc(r.serve))
 	t.Cleanup(r.hook.Close)
-	if r.Cluster, err = cluster.New(cluster.Config{Dir: t.TempDir(), Bin: filepath.Join(root, "_output", "bin"), Manifests: filepath.Join(root, "artifacts"), Log: t.Logf, InnerDoor: innerDoor}); err != nil {
-		t.Fatal(err)
-	}
 	if _, _, err := r.NewUser(cluster.Admin, cluster.Users[cluster.Admin]...); err != nil {
 		t.Fatal(err)
 	}
@@ -284,24 +235,14 @@ func newRig(t *testing.T, innerDoor *cluster.InnerDoor) *rig {
 	r.Args = []string{"--authorization-config=" + r.configuration(t, ca,
 		member{"open", r.hook.URL, "NoOpinion"}, member{"closed", r.hook.URL, "Deny"}, member{"opendown", down, "NoOpinion"}, member{"closeddown", down, "Deny"},
 		member{"pair", r.hook.URL + hangs, "NoOpinion"}, member{"pair-next", r.hook.URL, "NoOpinion"})}
-	r.StopAfter(t)
-	if err := r.Up(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	r.Start(t, r.Up)
 	admin, err := r.Client(cluster.Admin)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.kube, r.sender = kubernetes.NewForConfigOrDie(admin), requests.NewSender(admin, r.NewUser)
+	r.kube = kubernetes.NewForConfigOrDie(admin)
 	r.rows = requests.ReadFile(t, filepath.Join("testdata", "webhooks.yaml"), nil, isAsked, isSlow, isForeign).Rows
-	for _, manifest := range []string{permissions, noPods} {
-		if _, err := r.Kubectl(t.Context(), manifest, "apply", "-f", "-"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := r.Kubectl(t.Context(), "", "wait", "--for=condition=Ready", "clusterauthorizationpolicy/no-pods"); err != nil {
-		t.Fatal(err)
-	}
+	r.MustApply(t, plane.TestData(t, "setup.yaml"))
 	return r
 }
 
@@ -311,7 +252,7 @@ func TestWebhooksThroughKubeAPIServer(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	t.Run("lists", func(t *testing.T) { testLists(t, r) })
-	t.Run("conditions", func(t *testing.T) { (&requests.Runner{Sender: r.sender}).Run(t, r.rows["conditions"]) })
+	t.Run("conditions", func(t *testing.T) { (&requests.Runner{Sender: r.Sender}).Run(t, r.rows["conditions"]) })
 	t.Run("boundary", func(t *testing.T) { testBoundary(t, r) })
 	t.Run("two Provisos", func(t *testing.T) { testTwoProvisos(t, r) })
 }
@@ -328,7 +269,7 @@ const soon, late = 1500 * time.Millisecond, 2800 * time.Millisecond
 
 // testLists has users whom RBAC lets list ConfigMaps, and not pods. They list both.
 func testLists(t *testing.T, r *rig) {
-	runner := &requests.Runner{Sender: r.sender}
+	runner := &requests.Runner{Sender: r.Sender}
 	for _, row := range r.rows["lists"] {
 		before, started := len(r.calls(row.User.Name)), time.Now()
 		if problem := runner.Try(t, row); problem != "" {
@@ -361,7 +302,7 @@ func testLists(t *testing.T, r *rig) {
 func (r *rig) listPods(t *testing.T, user string) (code int, took time.Duration) {
 	t.Helper()
 	started := time.Now()
-	code, _ = r.sender.Send(t, &requests.User{Name: user, Groups: []string{"hooked"}, Certificate: true}, http.MethodGet, "/api/v1/namespaces/"+namespace+"/pods", "", "")
+	code, _ = r.Sender.Send(t, &requests.User{Name: user, Groups: []string{"hooked"}, Certificate: true}, http.MethodGet, "/api/v1/namespaces/"+namespace+"/pods", "", "")
 	return code, time.Since(started)
 }
 

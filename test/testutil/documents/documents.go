@@ -9,9 +9,7 @@ package documents
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 
@@ -48,9 +46,7 @@ func Script(document string) string {
 // Run runs the blocks of a document as the administrator of a cluster, in the root of the repository. The error has what they print.
 func Run(ctx context.Context, c *cluster.Cluster, document string) error {
 	script := Script(document)
-	cmd := exec.CommandContext(ctx, "bash", "-o", "errexit", "-o", "nounset", "-o", "pipefail", "-c", script)
-	cmd.Dir = filepath.Join(c.Bin, "..", "..")
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.Kubeconfig(), "PATH="+c.Bin+":"+os.Getenv("PATH"), "HOME="+c.Dir)
+	cmd := c.Shell(ctx, script)
 	for _, name := range []string{"GOPATH", "GOCACHE"} { // not below HOME
 		value, err := exec.CommandContext(ctx, "go", "env", name).Output()
 		if err != nil {

@@ -134,11 +134,25 @@ func (r *Runner) AwaitEach(t *testing.T, rows []*Row) {
 
 var policyIn = regexp.MustCompile(`policy=\S+`)
 
+// want returns the outcome of a row that counts, with the placeholders of its texts replaced.
 func (r *Runner) want(row *Row) *Outcome {
+	want := &row.Outcome
 	if r.Want != nil {
-		return r.Want(row)
+		want = r.Want(row)
 	}
-	return &row.Outcome
+	if want == nil {
+		return nil
+	}
+	filled := *want
+	filled.Says, filled.Hides, filled.Warns = r.texts(want.Says), r.texts(want.Hides), r.texts(want.Warns)
+	return &filled
+}
+
+func (r *Runner) texts(of Texts) (filled Texts) {
+	for _, text := range of {
+		filled = append(filled, r.replace(text).(string))
+	}
+	return filled
 }
 
 func (r *Runner) user(row *Row) *User {

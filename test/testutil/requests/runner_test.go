@@ -72,6 +72,9 @@ func TestOutcomes(t *testing.T) {
 		{row: `do: post, to: maps/403, code: 403, says: ['"quoted"', reason=Denied]`},
 		{row: `do: post, to: maps/403, code: 403, says: [reason=Denied, unsaid]`, want: `no "unsaid"`},
 		{row: `do: post, to: maps/403, code: 403, hides: ['"quoted"']`, want: "the answer shows"},
+		{row: `do: post, to: maps/403, code: 403, says: "policy={ns}/named"`},
+		{row: `do: post, to: maps/403, code: 403, says: "policy={ns}/other"`, want: `no "policy=ns/other"`},
+		{row: `do: post, to: maps/403, code: 403, hides: "policy={ns}/named"`, want: "the answer shows"},
 		{row: `do: get, to: maps/a, code: 200, warns: a warning`},
 		{row: `do: get, to: maps/a, code: 200, warns: another`, want: "got the warnings"},
 		{row: `do: get, to: maps/audited, code: 200`, want: "got the warnings"},
@@ -82,6 +85,7 @@ func TestOutcomes(t *testing.T) {
 		t.Run(tc.row, func(t *testing.T) {
 			t.Parallel()
 			runner := newRunner(t, &echo{})
+			runner.Values["ns"] = "ns"
 			runner.Calls = func(string) []*admissionv1.AdmissionRequest { return []*admissionv1.AdmissionRequest{{}} }
 			got := runner.Try(t, rows(t, "  - {as: ada, "+tc.row+"}\n")[0])
 			if (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -21,7 +20,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/utils/lru"
 	"k8s.io/utils/ptr"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
@@ -30,6 +28,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
+	"github.com/proviso-authz/proviso/pkg/memo"
 )
 
 // MaxTextBytes bounds the expressions of one barrier together. kube-apiserver accepts 100,000 characters in one expression.
@@ -43,26 +42,16 @@ type Config struct {
 	Exempt manifest.Identities
 }
 
-// A Compiler keeps the outcomes of compiledCacheSize policies that have at most maxKeptEntries subjects, and entries of rules, together. With the
-// bounds of policies and MaxTextBytes, one outcome holds at most some 200 kB, and mostly a few.
-const (
-	compiledCacheSize = 512
-	maxKeptEntries    = 64
-)
+// keptBarriers is how many barriers a Compiler keeps that nobody uses: enough for a policy between the check of a write and when it is stored.
+const keptBarriers = 16
 
 // Compiler compiles policies. It is safe for concurrent use.
 type Compiler struct {
 	policies  *partial.Compiler
 	admission *partial.Compiler
 	exempt    manifest.Identities
-	compiled  *lru.Cache // the last outcome of a policy, by engine.Key
-}
-
-// outcome is what compiling a specification has come to.
-type outcome struct {
-	spec    *policyv1alpha1.AuthorizationPolicySpec
-	barrier *Barrier
-	err     error
+	// compiled are the barriers that someone uses, and some more.
+	compiled *memo.Memo[Barrier]
 }
 
 // The errors of NewCompiler and Compile.
@@ -84,41 +73,20 @@ func NewCompiler(config Config) (*Compiler, error) {
 	if !slices.Contains(exempt.Groups, user.SystemPrivilegedGroup) {
 		exempt.Groups = append(exempt.Groups, user.SystemPrivilegedGroup)
 	}
-	return &Compiler{policies: config.Policies, admission: admission, exempt: exempt, compiled: lru.New(compiledCacheSize)}, nil
+	return &Compiler{policies: config.Policies, admission: admission, exempt: exempt, compiled: memo.New[Barrier](keptBarriers)}, nil
 }
 
 // LeavesOut reports whether barriers refuse no requests of a user. It returns true for nil.
 func (c *Compiler) LeavesOut(u user.Info) bool { return isExempt(c.exempt, u) }
 
-// Compile compiles a Deny policy, unless the Compiler has kept the outcome of the same specification for the key. It returns an error if the
-// policy has another effect, or if its condition does not compile. The caller must not change what the Barrier points to, which later calls
-// return again.
+// Compile compiles a Deny policy, unless someone uses what the Compiler has compiled from the same specification for the key. It returns an error if the
+// policy has another effect, or if its condition does not compile. The caller must not change the Barrier, which later calls return again.
 func (c *Compiler) Compile(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec) (*Barrier, error) {
-	known, _ := c.compiled.Get(key)
-	last, _ := known.(outcome)
-	//guard:barrier-compiled-specification
-	if last.spec == nil || !reflect.DeepEqual(last.spec, spec) {
-		last = outcome{spec: spec.DeepCopy()}
-		last.barrier, last.err = c.compile(key, last.spec)
-		//guard:barrier-compiled-small-specification
-		if entriesOf(spec) <= maxKeptEntries {
-			c.compiled.Add(key, last)
-		}
+	id, err := memo.KeyOf(key, spec)
+	if err != nil {
+		return nil, err
 	}
-	if last.err != nil {
-		return nil, last.err
-	}
-	compiled := *last.barrier
-	return &compiled, nil
-}
-
-// entriesOf returns the number of the subjects and of the entries of rules.
-func entriesOf(spec *policyv1alpha1.AuthorizationPolicySpec) int {
-	entries := len(spec.Subjects)
-	for _, r := range spec.Rules {
-		entries += len(r.Verbs) + len(r.APIGroups) + len(r.APIVersions) + len(r.Resources) + len(r.ResourceNames) + len(r.NonResourceURLs)
-	}
-	return entries
+	return c.compiled.Get(id, func() (*Barrier, error) { return c.compile(key, spec.DeepCopy()) })
 }
 
 func (c *Compiler) compile(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec) (*Barrier, error) {

@@ -26,6 +26,10 @@ const maxQuoted = 120
 
 // quoted are the mutants whose change the syntax does not define: of a number, of a text, or of several places.
 var quoted = []mutation.Mutant{
+	{Name: "memo: barriers of one specification", Old: `memo.KeyOf(key, spec)`, New: `memo.KeyOf(key)`, Test: "TestCompileAgain"},
+	{Name: "memo: barriers of one policy", Old: `memo.KeyOf(key, spec)`, New: `memo.KeyOf(spec)`, Test: "TestCompileAgain"},
+	{Name: "memo: expressions with their variables", Old: `memo.KeyOf(variables, text)`, New: `memo.KeyOf(text)`, Test: "TestCompileExpressionAgain"},
+	{Name: "memo: what compiling costs", Old: `cost = expression.cost`, New: `cost = 0`, Test: "TestCompileExpressionAgain"},
 	{Name: "exclusions: objects without metadata", Old: `type(o) == map && "metadata" in o && type(o.metadata) == map`, New: `o != null`, Test: "TestExclusionManagers"},
 	{Name: "barrier: users without UID", Old: "`has(request.userInfo.uid) ? request.userInfo.uid : \"\"`", New: "`request.userInfo.uid`", Test: "TestBarrierLaw"},
 	{Name: "barrier: users without groups", Old: "`has(request.userInfo.groups) ? request.userInfo.groups : []`", New: "`request.userInfo.groups`", Test: "TestBarrierLaw"},

@@ -19,6 +19,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel/bound"
 	"github.com/proviso-authz/proviso/pkg/cel/internal/engine"
 	"github.com/proviso-authz/proviso/pkg/cel/internal/guard"
+	"github.com/proviso-authz/proviso/pkg/memo"
 )
 
 // Compiler compiles expressions that are evaluated in part: while some of their variables are known and
@@ -29,9 +30,14 @@ type Compiler struct {
 	engine     *engine.Engine
 	residuals  *cel.Compiler
 	signatures map[string]signature
+	// expressions are those that someone uses, and some more.
+	expressions *memo.Memo[Expression]
 	// prepared caches the results of Prepare and NoneOf.
 	prepared *lru.Cache
 }
+
+// keptExpressions is how many expressions a Compiler keeps that nobody uses: enough for a policy between the check of a write and when it is stored.
+const keptExpressions = 32
 
 // preparedCacheSize bounds the results, including errors, that Prepare and NoneOf keep. A plan holds some tens
 // of KiB.
@@ -59,7 +65,7 @@ func NewConditionCompiler(residuals *cel.Compiler) (*Compiler, error) {
 
 func newCompiler(environment *cel.Environment, residuals *cel.Compiler) *Compiler {
 	e := environment.Engine()
-	return &Compiler{environment: environment, engine: e, residuals: residuals, signatures: signaturesOf(e.Env), prepared: lru.New(preparedCacheSize)}
+	return &Compiler{environment: environment, engine: e, residuals: residuals, signatures: signaturesOf(e.Env), expressions: memo.New[Expression](keptExpressions), prepared: lru.New(preparedCacheSize)}
 }
 
 // Expression is an expression that a Compiler has compiled. It is immutable and safe for
@@ -69,6 +75,8 @@ type Expression struct {
 	compiled expressions
 	tree     *node
 	program  *cel.Program
+	// cost is what compiling it has cost.
+	cost uint64
 
 	mu sync.Mutex
 	// checked is the source of the tree. The pointer is weak because the source is larger than all other fields

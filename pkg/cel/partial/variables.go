@@ -17,6 +17,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/internal/engine"
 	"github.com/proviso-authz/proviso/pkg/cel/internal/guard"
+	"github.com/proviso-authz/proviso/pkg/memo"
 )
 
 // VariableError says which variable of CompileWithVariables cannot be used.
@@ -43,9 +44,26 @@ func (c *Compiler) CompileWithVariables(variables []cel.NamedExpression, text st
 	return expression, err
 }
 
-// CompileWithCost is CompileWithVariables. It also returns the cost of compiling, in the units of cel.CostLimit. If there is an
-// error, this is the cost of the work until the error.
-func (c *Compiler) CompileWithCost(variables []cel.NamedExpression, text string) (expression *Expression, cost uint64, err error) {
+// CompileWithCost is CompileWithVariables. It also returns the cost of compiling, in the units of cel.CostLimit, and the same if the Compiler has the
+// expression already. If there is an error, this is the cost of the work until the error.
+func (c *Compiler) CompileWithCost(variables []cel.NamedExpression, text string) (*Expression, uint64, error) {
+	key, err := memo.KeyOf(variables, text)
+	if err != nil {
+		return nil, 0, fmt.Errorf("expression %w: %w", cel.ErrCompile, err)
+	}
+	cost := uint64(0)
+	expression, err := c.expressions.Get(key, func() (expression *Expression, err error) {
+		expression, cost, err = c.compile(expressions{variables: slices.Clone(variables), text: text})
+		return expression, err
+	})
+	if err == nil {
+		cost = expression.cost
+	}
+	return expression, cost, err
+}
+
+// compile compiles an expression, and returns what that costs.
+func (c *Compiler) compile(compiled expressions) (expression *Expression, cost uint64, err error) {
 	budget := guard.NewBudget(1)
 	defer func() {
 		if r := recover(); r != nil {
@@ -53,12 +71,13 @@ func (c *Compiler) CompileWithCost(variables []cel.NamedExpression, text string)
 		}
 		cost = budget.Cost()
 	}()
-	compiled := expressions{variables: slices.Clone(variables), text: text}
 	checked, err := c.check(compiled, budget)
 	if err != nil {
 		return nil, 0, err
 	}
-	expression, err = c.expression(compiled, checked)
+	if expression, err = c.expression(compiled, checked); err == nil {
+		expression.cost = budget.Cost()
+	}
 	return expression, 0, err
 }
 

@@ -145,6 +145,30 @@ func TestVariableErrors(t *testing.T) {
 	}
 }
 
+// TestCompileExpressionAgain has one expression for each text with its variables, and says each time what compiling it costs.
+func TestCompileExpressionAgain(t *testing.T) {
+	t.Parallel()
+	c := policyCompiler(t)
+	compile := func(variable, text string) (*partial.Expression, uint64) {
+		t.Helper()
+		expression, cost, err := c.CompileWithCost([]cel.NamedExpression{{Name: "v", Expression: variable}}, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return expression, cost
+	}
+	const text = "object.name == variables.v"
+	first, cost := compile("request.name", text)
+	for _, other := range [][2]string{{"request.namespace", text}, {"request.name", "object.other == variables.v"}} {
+		if second, _ := compile(other[0], other[1]); second == first || second.Text() == first.Text() {
+			t.Errorf("%q has the expression of other texts", other)
+		}
+	}
+	if again, costAgain := compile("request.name", text); again != first || cost == 0 || costAgain != cost {
+		t.Errorf("compiled again at a cost of %d, and at first of %d", costAgain, cost)
+	}
+}
+
 // TestCompileCosts charges what was compiled, also of an expression that does not compile: otherwise a client could have expressions compiled for nothing.
 func TestCompileCosts(t *testing.T) {
 	t.Parallel()

@@ -40,8 +40,8 @@ type Runner struct {
 	Reviewer *Reviewer
 	// DryRun sends all writes as dry runs, but for connections and rows with the mark NoDryRun.
 	DryRun bool
-	// Kubectl runs the commands of rows.
-	Kubectl func(ctx context.Context, input string, args ...string) (string, error)
+	// Kubectl runs the commands of rows, with their input and editor. It is the one who chooses the user if the row's has a certificate.
+	Kubectl func(ctx context.Context, row *Row, args ...string) (string, error)
 	// After is called after each row of Run.
 	After func(row *Row, answer *Answer, calls []*admissionv1.AdmissionRequest)
 }
@@ -324,17 +324,25 @@ func (r *Runner) headers(t *testing.T, row *Row) http.Header {
 // command runs kubectl, and returns the code that its outcome stands for.
 func (r *Runner) command(t *testing.T, row *Row, as *User) *Answer {
 	t.Helper()
-	if r.Kubectl == nil || !as.isImpersonated() {
+	if r.Kubectl == nil || as == nil || as.Token != "" {
 		t.Fatalf("%s: kubectl cannot be run here", row)
 	}
-	args := append(slices.Clone(row.Command), "--as="+as.Name)
-	for _, group := range as.Groups {
-		args = append(args, "--as-group="+group)
+	filled := *row
+	filled.Input, filled.Editor = r.fill(t, row.Input), r.fill(t, row.Editor)
+	args := make([]string, len(row.Command))
+	for i, text := range row.Command {
+		args[i] = r.fill(t, text)
+	}
+	if as.isImpersonated() {
+		args = append(args, "--as="+as.Name)
+		for _, group := range as.Groups {
+			args = append(args, "--as-group="+group)
+		}
 	}
 	if r.DryRun && !row.Is(NoDryRun) {
 		args = append(args, "--dry-run=server")
 	}
-	output, err := r.Kubectl(t.Context(), "", args...)
+	output, err := r.Kubectl(t.Context(), &filled, args...)
 	switch {
 	case err == nil:
 		return &Answer{Code: http.StatusOK, Body: output}

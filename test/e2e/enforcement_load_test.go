@@ -134,7 +134,7 @@ type writer struct {
 // writer makes a client, half of them straight to Proviso.
 func (l *load) writer(t *testing.T, index int) *writer {
 	t.Helper()
-	c := config(t, "carol"+enforcementRoutes[index%len(enforcementRoutes)].suffix)
+	c := config(t, "carol"+routes[index%len(routes)].suffix)
 	c.Dial = (&net.Dialer{}).DialContext // keeps the transport from being shared
 	client, err := versioned.NewForConfig(c)
 	if err != nil {

@@ -80,7 +80,7 @@ func TestReviewsAboutCertainUsers(t *testing.T) {
 		{name: "by RBAC, and denied", as: "bob", user: "alice", groups: []string{"e2e:secret"}, want: `policy=e2e-reviews-secret reason=Denied: bob does not ask about the secret group`},
 		{name: "by RBAC, and denied in another resource", as: "bob", user: "alice", groups: []string{"e2e:secret"}, local: true, want: "bob does not ask about the secret group"},
 	} {
-		for _, route := range enforcementRoutes {
+		for _, route := range routes {
 			t.Run(route.name+"/"+tc.name, func(t *testing.T) {
 				t.Parallel()
 				as := tc.as + route.suffix
@@ -116,7 +116,7 @@ func TestReviewsAboutCertainUsers(t *testing.T) {
 			})
 		}
 	}
-	for _, route := range enforcementRoutes {
+	for _, route := range routes {
 		t.Run(route.name+"/evaluations are never allowed on conditions", func(t *testing.T) {
 			t.Parallel()
 			_, proviso := clients(t, "carol"+route.suffix)

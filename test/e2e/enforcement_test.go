@@ -30,12 +30,6 @@ import (
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
-// enforcementRoutes are the ways to Proviso, and the contexts of a user on them.
-var enforcementRoutes = []struct{ name, suffix string }{
-	{"direct", "-direct"},
-	{"kube", ""}, // through kube-apiserver and its front door
-}
-
 // TestEnforcement makes every request of the table on every route: each ends as it should,
 // each refusal names its policies, and nothing is written that should not be. Reviews and an
 // evaluation in one phase must come to the same.
@@ -46,7 +40,7 @@ func TestEnforcement(t *testing.T) {
 		t.Run(set.Set, func(t *testing.T) {
 			t.Parallel()
 			table.install(t, set)
-			for _, route := range enforcementRoutes {
+			for _, route := range routes {
 				for _, row := range set.Rows {
 					c := &tableCase{tableRow: row, set: set, route: route.name}
 					t.Run(route.name+"/"+row.Name, func(t *testing.T) {
@@ -80,7 +74,7 @@ func newTable(t *testing.T) *table {
 	table.kube, _ = clients(t, "admin")
 	_, table.proviso = clients(t, "admin-direct")
 	for _, user := range []string{"alice", "bob", "carol"} {
-		for _, route := range enforcementRoutes {
+		for _, route := range routes {
 			_, table.clients[user+route.suffix] = clients(t, user+route.suffix)
 		}
 	}

@@ -27,7 +27,7 @@ spec: {image: debian}
 // the next apply by another manager would remove a field, on each route. All of it is refused, and the
 // apply removes nothing.
 func (x *fieldTest) forgeManagers(t *testing.T) {
-	for _, route := range enforcementRoutes {
+	for _, route := range routes {
 		t.Run(route.name, func(t *testing.T) {
 			t.Parallel()
 			namespace, name := (&tableSet{Set: "fields-operator"}).namespace(), "managers-"+route.name

@@ -67,7 +67,7 @@ func TestFields(t *testing.T) {
 	withGate(t, "FineGrainedAuthorization")
 	x := &fieldTest{table: newTableOf(t), fields: readFieldTable(t)}
 	x.users = append(x.users, "agent")
-	for _, route := range enforcementRoutes {
+	for _, route := range routes {
 		_, x.clients["agent"+route.suffix] = clients(t, "agent"+route.suffix)
 	}
 	x.install(t)
@@ -76,12 +76,12 @@ func TestFields(t *testing.T) {
 		slots := make(chan struct{}, fieldRowsAtOnce)
 		var running sync.WaitGroup
 		for _, set := range x.fields.Sets {
-			for way, route := range enforcementRoutes {
+			for way, route := range routes {
 				for number, row := range set.Rows {
 					switch {
 					case row.Of != "" && route.name == "kube": // reviews are the same
 						continue
-					case row.Of == "" && !cases.IsSampled(number, way, len(enforcementRoutes)):
+					case row.Of == "" && !cases.IsSampled(number, way, len(routes)):
 						continue
 					}
 					c := &fieldCase{fieldRow: row, fields: set, tableCase: &tableCase{tableRow: &row.tableRow, set: &tableSet{Set: "fields-" + set.Set}, route: route.name, of: otherResources[row.Of]}}
@@ -125,7 +125,7 @@ func (x *fieldTest) document(t *testing.T) {
 		{"label", machines, "one", "--namespace=demo", "team=red", "--overwrite"},
 		{"patch", machines, "one", "--namespace=demo", "--type=merge", `--patch={"spec":{"adminAccess":true}}`},
 	} {
-		for _, route := range enforcementRoutes {
+		for _, route := range routes {
 			_, errs, err := kubectl(t, []string{"carol", "alice"}[i]+route.suffix, args...)
 			if err == nil || len(quoted) != 2 || !strings.HasSuffix(strings.TrimSpace(errs), ": "+quoted[i][1]) {
 				t.Errorf("%s: got %v: %s, want what %s says: %q", route.name, err, errs, fineGrainedDocument, quoted)
@@ -153,7 +153,7 @@ func newTableOf(t *testing.T) *table {
 	table.kube, _ = clients(t, "admin")
 	_, table.proviso = clients(t, "admin-direct")
 	for _, user := range []string{"alice", "bob", "carol"} {
-		for _, route := range enforcementRoutes {
+		for _, route := range routes {
 			_, table.clients[user+route.suffix] = clients(t, user+route.suffix)
 		}
 	}
@@ -428,7 +428,7 @@ func (x *fieldTest) reviewVerbs(t *testing.T) {
 		// General permission includes what is not excluded, and is no permission on fields.
 		{"bob", "granular:label(super.safe.com)", false},
 	} {
-		for _, route := range enforcementRoutes {
+		for _, route := range routes {
 			t.Run(route.name+"/"+tc.user+" "+tc.verb, func(t *testing.T) {
 				t.Parallel()
 				c := &tableCase{tableRow: &tableRow{As: tc.user}, set: &tableSet{Set: "fields-operator"}}

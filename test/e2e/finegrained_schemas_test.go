@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package e2e_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -15,10 +14,8 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/utils/ptr"
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
@@ -30,32 +27,15 @@ import (
 // custom resources: their lists have keys by the schemas that it publishes.
 func TestFineGrainedReviewsOfOthers(t *testing.T) {
 	t.Parallel()
-	url, stop, err := stack.Replica(t.Context(), "--feature-gates=FineGrainedAuthorization=true")
-	t.Cleanup(stop)
+	proviso := stack.ClientAt(t, "admin-direct", startReplica(t, "--feature-gates=FineGrainedAuthorization=true"))
+	const user = "e2e-readier"
+	grant(t, user, []string{"granular", "granular:condition(Ready)", "granular:finalizer(super.safe.com)"}, []string{"", "fields.example.com"}, "pods/status", "gizmos/status")
+	apply(t, readText(t, "testdata/fields-pod.yaml"))
+	kube, _ := clients(t, "admin")
+	pod, err := kube.CoreV1().Pods("demo").Get(t.Context(), "e2e-fields", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	proviso := stack.ClientAt(t, "admin-direct", url)
-	const user = "e2e-readier"
-	grantStatus(t, user)
-	kube, _ := clients(t, "admin")
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "e2e-fields", Namespace: "demo"},
-		Spec: corev1.PodSpec{
-			Containers:         []corev1.Container{{Name: "a", Image: "a", Ports: []corev1.ContainerPort{{ContainerPort: 80}}}, {Name: "b", Image: "b"}},
-			ServiceAccountName: "e2e-fields", AutomountServiceAccountToken: ptr.To(false),
-		},
-	}
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "e2e-fields", Namespace: "demo"}}
-	if _, err := kube.CoreV1().ServiceAccounts("demo").Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if pod, err = kube.CoreV1().Pods("demo").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = kube.CoreV1().Pods("demo").Delete(context.Background(), "e2e-fields", metav1.DeleteOptions{})
-	})
 	pod.APIVersion, pod.Kind = "v1", "Pod"
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}, {Type: corev1.PodScheduled, Status: corev1.ConditionTrue}}
 	changed := func(change func(*corev1.Pod)) *corev1.Pod {
@@ -85,13 +65,8 @@ func TestFineGrainedReviewsOfOthers(t *testing.T) {
 		}
 	}
 
-	// A custom resource whose list is of one piece until its schema says what the key is.
-	const crd = "gizmos.fields.example.com"
-	if _, errs, err := kubectlWithInput(t, "admin", gizmos(""), "apply", "-f", "-"); err != nil {
-		t.Fatalf("%v: %s", err, errs)
-	}
-	t.Cleanup(func() { _, _, _ = kubectl(t, "admin", "delete", "crd", crd) })
-	mustKubectl(t, "admin", "wait", "--for=condition=Established", "crd/"+crd)
+	definition := readText(t, "testdata/gizmos.yaml")
+	apply(t, strings.ReplaceAll(definition, "EXTENSIONS", ""))
 	gizmo := func(status string) []byte {
 		return []byte(`{"apiVersion":"fields.example.com/v1","kind":"Gizmo","metadata":{"name":"a","namespace":"demo"},"status":{"conditions":[{"type":"Ready","status":"` + status + `"},{"type":"Other","status":"x"}]}}`)
 	}
@@ -112,9 +87,7 @@ func TestFineGrainedReviewsOfOthers(t *testing.T) {
 	if got := ask(want)(); got != want {
 		t.Errorf("a list of one piece: got %q, want %q", got, want)
 	}
-	if _, errs, err := kubectlWithInput(t, "admin", gizmos("x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [type],"), "apply", "-f", "-"); err != nil {
-		t.Fatalf("%v: %s", err, errs)
-	}
+	apply(t, strings.ReplaceAll(definition, "EXTENSIONS", "x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [type],"))
 	got := ""
 	if !poll.Until(t.Context(), changes.SchemaExpiry+30*time.Second, func() bool { got = ask("")(); return got == "" }) {
 		t.Errorf("after the schema has changed: got %q, want it to be allowed", got)
@@ -159,52 +132,4 @@ func reviewFields(t *testing.T, proviso versioned.Interface, user string, resour
 		return want
 	}
 	return fmt.Sprintf("%+v", answer.Response)
-}
-
-// grantStatus gives a user permission on some fields of pods and gizmos.
-func grantStatus(t *testing.T, user string) {
-	t.Helper()
-	kube, _ := clients(t, "admin")
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: []rbacv1.PolicyRule{{
-		Verbs:     []string{"granular", "granular:condition(Ready)", "granular:finalizer(super.safe.com)"},
-		APIGroups: []string{"", "fields.example.com"}, Resources: []string{"pods/status", "gizmos/status"},
-	}}}
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: user}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
-	}
-	if _, err := kube.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := kube.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// gizmos is a CustomResourceDefinition with extensions at the list of conditions.
-func gizmos(extensions string) string {
-	return `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata:
-  name: gizmos.fields.example.com
-spec:
-  group: fields.example.com
-  names: {kind: Gizmo, listKind: GizmoList, plural: gizmos, singular: gizmo}
-  scope: Namespaced
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          status:
-            type: object
-            properties:
-              conditions:
-                {` + extensions + ` type: array, items: {type: object, required: [type], properties: {type: {type: string}, status: {type: string}}}}
-`
 }

@@ -9,7 +9,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -66,15 +65,6 @@ func exampleFile(name string) string {
 		return name
 	}
 	return filepath.Join(stack.Repository, "artifacts", "impersonation", name)
-}
-
-func readText(t *testing.T, file string) string {
-	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }
 
 var storyNames = regexp.MustCompile(`demo\.proviso\.dev|lucas-impersonated|\b(?:agent|alice|bob|carol|lucas|demo|elsewhere|own|other)\b`)

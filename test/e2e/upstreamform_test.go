@@ -307,8 +307,8 @@ func TestProvisosOfDifferentForms(t *testing.T) {
 	withGate := clientcmdapi.Cluster{Server: first.URL, CertificateAuthority: stack.CAFile()}
 	without := clientcmdapi.Cluster{Server: stack.ProvisoURL(), CertificateAuthority: stack.ProvisoCAFile(), TLSServerName: cluster.ServerName}
 	const (
-		upstream = "conditionsReview: {version: v1alpha1, kubeConfigContextName: authorizationconditionsreviews}"
-		kep      = "conditionsEndpointKubeConfigContext: authorizationconditionsreviews\n    authorizationConditionsReviewVersion: v1alpha1"
+		upstream = "conditionsReview: {version: v1alpha1, kubeConfigContextName: conditions}"
+		kep      = "conditionsEndpointKubeConfigContext: conditions\n    authorizationConditionsReviewVersion: v1alpha1"
 	)
 	for _, tc := range []struct {
 		name    string

@@ -7,7 +7,9 @@ package e2e_test
 
 import (
 	"context"
-	"os"
+	"encoding/pem"
+	"fmt"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -67,42 +69,59 @@ func TestWebhook(t *testing.T) {
 func webhookConfig(t *testing.T) string {
 	t.Helper()
 	return webhookConfigOf(t, clientcmdapi.Cluster{Server: stack.ProvisoURL(), CertificateAuthority: stack.ProvisoCAFile(), TLSServerName: cluster.ServerName},
-		"conditionsEndpointKubeConfigContext: authorizationconditionsreviews\n    authorizationConditionsReviewVersion: v1alpha1")
+		"conditionsEndpointKubeConfigContext: conditions\n    authorizationConditionsReviewVersion: v1alpha1")
 }
 
 // webhookConfigOf makes a Proviso an authorizer of others, with a configuration of the endpoint for conditions.
 func webhookConfigOf(t *testing.T, proviso clientcmdapi.Cluster, conditions string) string {
 	t.Helper()
-	kubeconfig := clientcmdapi.NewConfig()
 	certFile, keyFile := stack.UserCertificate("admin")
-	kubeconfig.AuthInfos["admin"] = &clientcmdapi.AuthInfo{ClientCertificate: certFile, ClientKey: keyFile}
-	for _, resource := range []string{"subjectaccessreviews", "authorizationconditionsreviews"} {
+	clusters := map[string]*clientcmdapi.Cluster{}
+	for name, resource := range map[string]string{"reviews": "subjectaccessreviews", "conditions": "authorizationconditionsreviews"} {
 		to := proviso
 		to.Server += "/apis/authorization.k8s.io/v1alpha1/" + resource
-		kubeconfig.Clusters[resource] = &to
-		kubeconfig.Contexts[resource] = &clientcmdapi.Context{Cluster: resource, AuthInfo: "admin"}
+		clusters[name] = &to
 	}
-	kubeconfig.CurrentContext = "subjectaccessreviews"
-	dir := t.TempDir()
-	if err := clientcmd.WriteToFile(*kubeconfig, filepath.Join(dir, "kubeconfig")); err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(dir, "config.yaml")
-	content := `apiVersion: config.proviso.dev/v1alpha1
-kind: AuthorizationConfiguration
-authorizers:
-- type: Webhook
-  name: first.example.com
-  webhook:
-    timeout: 10s
+	return writeAuthorizationConfig(t, webhookAuthorizer{
+		name: "first.example.com", user: clientcmdapi.AuthInfo{ClientCertificate: certFile, ClientKey: keyFile}, clusters: clusters, settings: `
     subjectAccessReviewVersion: v1alpha1
     failurePolicy: Deny
     cacheUnauthorizedRequests: false
-    connectionInfo: {type: KubeConfigFile, kubeConfigFile: ` + filepath.Join(dir, "kubeconfig") + `}
-    ` + conditions + `
-`
-	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
+    ` + conditions,
+	})
+}
+
+// webhookAuthorizer is an entry of an authorization configuration. Its clusters are reviews and conditions.
+type webhookAuthorizer struct {
+	name     string
+	user     clientcmdapi.AuthInfo
+	clusters map[string]*clientcmdapi.Cluster
+	settings string
+}
+
+// webhooksOf returns the clusters of a webhook with the paths of a server.
+func webhooksOf(server *httptest.Server, reviews, conditions string) map[string]*clientcmdapi.Cluster {
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	return map[string]*clientcmdapi.Cluster{
+		"reviews": {Server: server.URL + reviews, CertificateAuthorityData: ca}, "conditions": {Server: server.URL + conditions, CertificateAuthorityData: ca},
 	}
-	return file
+}
+
+// writeAuthorizationConfig writes a configuration with webhooks in their order, and returns the file.
+func writeAuthorizationConfig(t *testing.T, webhooks ...webhookAuthorizer) (file string) {
+	t.Helper()
+	content := "apiVersion: config.proviso.dev/v1alpha1\nkind: AuthorizationConfiguration\nauthorizers:\n"
+	for _, w := range webhooks {
+		kubeconfig := clientcmdapi.NewConfig()
+		kubeconfig.AuthInfos["user"], kubeconfig.Clusters, kubeconfig.CurrentContext = &w.user, w.clusters, "reviews"
+		for name := range w.clusters {
+			kubeconfig.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: "user"}
+		}
+		path := filepath.Join(t.TempDir(), "kubeconfig")
+		if err := clientcmd.WriteToFile(*kubeconfig, path); err != nil {
+			t.Fatal(err)
+		}
+		content += fmt.Sprintf("- type: Webhook\n  name: %s\n  webhook:\n    timeout: 10s\n    connectionInfo: {type: KubeConfigFile, kubeConfigFile: %s}%s\n", w.name, path, w.settings)
+	}
+	return writeFile(t, "config.yaml", content)
 }

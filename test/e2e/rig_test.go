@@ -1,0 +1,127 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package e2e_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/requests"
+)
+
+// routes are the ways to Proviso, and the contexts of a user on them.
+var routes = []struct{ name, suffix string }{
+	{"direct", "-direct"},
+	{"kube", ""}, // through kube-apiserver and its front door
+}
+
+// readRequests reads a table of requests in testdata.
+func readRequests(t *testing.T, name string, marks ...string) *requests.Table {
+	t.Helper()
+	return requests.ReadFile(t, filepath.Join("testdata", name), nil, marks...)
+}
+
+// readText returns the content of a file.
+func readText(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// apply applies a manifest, waits until its objects are ready, and deletes them after the test.
+func apply(t *testing.T, manifest string) {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := stack.Delete(context.WithoutCancel(t.Context()), manifest); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := stack.Apply(t.Context(), manifest); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// certificates returns the client certificate of a user of the cluster, or of a new one.
+func certificates(name string, groups ...string) (certFile, keyFile string, err error) {
+	if _, isThere := cluster.Users[name]; isThere {
+		certFile, keyFile = stack.UserCertificate(name)
+		return certFile, keyFile, nil
+	}
+	return stack.NewUser(name, groups...)
+}
+
+// newSender returns a sender to the server of a context of admin's: admin or admin-direct.
+func newSender(t *testing.T, context string) *requests.Sender {
+	t.Helper()
+	return requests.NewSender(config(t, context), certificates)
+}
+
+// newSenderTo returns a sender to another server with a certificate of the cluster's CA.
+func newSenderTo(t *testing.T, url string) *requests.Sender {
+	t.Helper()
+	c := config(t, "admin-direct")
+	c.Host, c.CAFile = url, stack.CAFile()
+	return requests.NewSender(c, certificates)
+}
+
+// awaitRows sends each row until its outcome is as it is wanted, because what it depends on takes effect some time after it is stored.
+func awaitRows(t *testing.T, runner *requests.Runner, rows []*requests.Row) {
+	t.Helper()
+	for _, row := range rows {
+		runner.Await(t, row)
+	}
+}
+
+// runOnRoutes runs rows on each route, once the first of each user that passes, and the first that each policy refuses, are as wanted.
+func runOnRoutes(t *testing.T, rows []*requests.Row) {
+	t.Helper()
+	for _, route := range routes {
+		t.Run(route.name, func(t *testing.T) {
+			t.Parallel()
+			runner := &requests.Runner{Sender: newSender(t, "admin"+route.suffix)}
+			runner.AwaitEach(t, rows)
+			runner.Run(t, rows)
+		})
+	}
+}
+
+// startReplica starts an additional server, which ends with the test, and returns its URL.
+func startReplica(t *testing.T, args ...string) (url string) {
+	t.Helper()
+	url, stop, err := stack.Replica(t.Context(), args...)
+	t.Cleanup(stop)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return url
+}
+
+// startAlone starts an additional server with its own front door, which ends with the test.
+func startAlone(t *testing.T, args ...string) *cluster.Alone {
+	t.Helper()
+	alone, err := stack.Alone(t.Context(), args...)
+	t.Cleanup(alone.Stop)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return alone
+}
+
+// writeFile writes a file for a test, and returns its path.
+func writeFile(t *testing.T, name, content string) (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}

@@ -27,7 +27,7 @@ func TestWebhookOfTheKEP(t *testing.T) {
 	const evaluated = "evaluated"
 	var evaluations atomic.Int64
 	s := newSeparate(t, "kep", "--enable-demo-api", "--feature-gates=UpstreamConditionalDecisions=true", "--authorization-config="+kepConfiguration(t, &evaluations))
-	table, runner := readRequests(t, "webhook-kep.yaml", evaluated), &requests.Runner{Sender: requests.NewSender(s.Client("admin"), nil)}
+	table, runner := readRequests(t, "webhook-kep.yaml", evaluated), s.runner()
 	runner.Run(t, table.Rows["before"])
 	runner.DryRun = true
 	runner.After = func(row *requests.Row, _ *requests.Answer, _ []*admissionv1.AdmissionRequest) {

@@ -7,6 +7,7 @@ package e2e_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -81,13 +82,25 @@ func awaitRows(t *testing.T, runner *requests.Runner, rows []*requests.Row) {
 	}
 }
 
-// runOnRoutes runs rows on each route, once the first of each user that passes, and the first that each policy refuses, are as wanted.
+// kubectlOf runs kubectl in the context of a user. The error has what it has printed.
+func kubectlOf(t *testing.T, user, input string, args ...string) (string, error) {
+	t.Helper()
+	out, errs, err := kubectlWithInput(t, user, input, args...)
+	if err != nil {
+		err = fmt.Errorf("%w: %s%s", err, out, errs)
+	}
+	return out, err
+}
+
+// runOnRoutes runs rows on each route, with kubectl for users of the cluster who have a certificate, once the first of each user that passes, and the first that each policy refuses, are as wanted.
 func runOnRoutes(t *testing.T, rows []*requests.Row) {
 	t.Helper()
 	for _, route := range routes {
 		t.Run(route.name, func(t *testing.T) {
 			t.Parallel()
-			runner := &requests.Runner{Sender: newSender(t, "admin"+route.suffix)}
+			runner := &requests.Runner{Sender: newSender(t, "admin"+route.suffix), Kubectl: func(_ context.Context, row *requests.Row, args ...string) (string, error) {
+				return kubectlOf(t, row.User.Name+route.suffix, row.Input, args...)
+			}}
 			runner.AwaitEach(t, rows)
 			runner.Run(t, rows)
 		})

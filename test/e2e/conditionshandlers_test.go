@@ -117,11 +117,7 @@ func TestStatusOfConditionsThatKubeAPIServerHandles(t *testing.T) {
 	mustKubectl(t, "admin", "apply", "--server-side", "-f", canary)
 	first, second := newStandIn(t), newStandIn(t)
 	// It has a store of its own, because servers without a front door write the status of what they share.
-	alone, err := stack.Alone(t.Context(), "--etcd-prefix=/conditions", "--feature-gates=UpstreamConditionalDecisions=true", "--kube-apiserver-servers="+first.URL+","+second.URL)
-	t.Cleanup(alone.Stop)
-	if err != nil {
-		t.Fatal(err)
-	}
+	alone := startAlone(t, "--etcd-prefix=/conditions", "--feature-gates=UpstreamConditionalDecisions=true", "--kube-apiserver-servers="+first.URL+","+second.URL)
 	door := &handling{client: withCA(t, stack.CAFile(), alone.CertFile, alone.KeyFile), url: alone.FrontDoorURL}
 	first.door.Store(door)
 	client := stack.ClientAt(t, "admin-direct", alone.URL)

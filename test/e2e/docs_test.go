@@ -50,15 +50,12 @@ func TestDocumentedCommands(t *testing.T) {
 	awaitSchemas(t)
 	ran := 0
 	for _, name := range documentNames(t) {
-		content, err := os.ReadFile(filepath.Join(stack.Repository, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		ran += documents.Blocks(string(content))
+		content := readText(t, filepath.Join(stack.Repository, name))
+		ran += documents.Blocks(content)
 		if !slices.Contains(runElsewhere, name) {
-			runBlocks(t, name, string(content))
+			runBlocks(t, name, content)
 		}
-		for _, target := range consoleMake.FindAllStringSubmatch(string(content), -1) {
+		for _, target := range consoleMake.FindAllStringSubmatch(content, -1) {
 			cmd := exec.CommandContext(t.Context(), "make", append([]string{"--dry-run"}, strings.Fields(target[1])...)...)
 			cmd.Dir = stack.Repository
 			if out, err := cmd.CombinedOutput(); err != nil {
@@ -104,11 +101,8 @@ var (
 func TestDocumentLinks(t *testing.T) {
 	t.Parallel()
 	for _, name := range documentNames(t) {
-		content, err := os.ReadFile(filepath.Join(stack.Repository, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, link := range links.FindAllStringSubmatch(quoted.ReplaceAllString(string(content), ""), -1) {
+		content := readText(t, filepath.Join(stack.Repository, name))
+		for _, link := range links.FindAllStringSubmatch(quoted.ReplaceAllString(content, ""), -1) {
 			if strings.HasPrefix(link[1], "http") {
 				continue
 			}

@@ -26,11 +26,7 @@ func TestEnforcementWithTheGateOff(t *testing.T) {
 	t.Parallel()
 	var urls []string
 	for _, args := range [][]string{nil, {"--feature-gates=ConditionalAuthorization=false"}} {
-		url, stop, err := stack.Replica(t.Context(), args...)
-		t.Cleanup(stop)
-		if err != nil {
-			t.Fatal(err)
-		}
+		url := startReplica(t, args...)
 		urls = append(urls, url)
 	}
 	at := func(url, user string) versioned.Interface {

@@ -50,11 +50,7 @@ func (s *tableSet) served() {
 // then RBAC, and has conditions evaluated with the objects of the row. It has no connections, which get no conditions. A user who may not
 // read the object gets no conditions that allow: such a row may be forbidden, and nothing else.
 func TestEnforcementByKubeAPIServerThatHandlesConditions(t *testing.T) {
-	alone, err := stack.Alone(t.Context(), "--feature-gates=UpstreamConditionalDecisions=true")
-	t.Cleanup(alone.Stop)
-	if err != nil {
-		t.Fatal(err)
-	}
+	alone := startAlone(t, "--feature-gates=UpstreamConditionalDecisions=true")
 	client := stack.ClientAt(t, "admin-direct", alone.URL)
 	kube, err := kubernetes.NewForConfig(config(t, "admin"))
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -134,11 +133,8 @@ func (r *tableRow) connects() bool { return r.Do == "console" || r.Do == "open" 
 // readTable reads the table.
 func readTable(t *testing.T) []*tableSet {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join("testdata", "enforcement.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	asJSON, err := yaml.ToJSON(content)
+	content := readText(t, filepath.Join("testdata", "enforcement.yaml"))
+	asJSON, err := yaml.ToJSON([]byte(content))
 	if err != nil {
 		t.Fatal(err)
 	}

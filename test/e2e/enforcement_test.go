@@ -36,6 +36,7 @@ import (
 func TestEnforcement(t *testing.T) {
 	t.Parallel()
 	table := newTable(t)
+	table.sets, table.oracle = readTable(t), newOracle(t, table.kube)
 	for _, set := range table.sets {
 		t.Run(set.Set, func(t *testing.T) {
 			t.Parallel()
@@ -68,9 +69,10 @@ type table struct {
 // reviews reports whether reviews are tried on the route of a row.
 func (x *table) reviews(c *tableCase) bool { return x.reviewed == "" || x.reviewed == c.route }
 
+// newTable returns a table without rows.
 func newTable(t *testing.T) *table {
 	t.Helper()
-	table := &table{sets: readTable(t), clients: map[string]versioned.Interface{}}
+	table := &table{clients: map[string]versioned.Interface{}}
 	table.kube, _ = clients(t, "admin")
 	_, table.proviso = clients(t, "admin-direct")
 	for _, user := range []string{"alice", "bob", "carol"} {
@@ -78,7 +80,6 @@ func newTable(t *testing.T) *table {
 			_, table.clients[user+route.suffix] = clients(t, user+route.suffix)
 		}
 	}
-	table.oracle = newOracle(t, table.kube)
 	return table
 }
 

@@ -125,11 +125,7 @@ func writeUntilKilled(t *testing.T, proviso versioned.Interface, round int) map[
 func TestKubeAPIServerDown(t *testing.T) {
 	restore(t)
 	// A server that reuses the answer that alice may create reviews, as Proviso does by default. The shared one asks again for each request.
-	url, stop, err := stack.Replica(t.Context(), "--authorization-webhook-cache-authorized-ttl=10s")
-	t.Cleanup(stop)
-	if err != nil {
-		t.Fatal(err)
-	}
+	url := startReplica(t, "--authorization-webhook-cache-authorized-ttl=10s")
 	at := func(user string) versioned.Interface {
 		return stack.ClientAt(t, user+"-direct", url)
 	}

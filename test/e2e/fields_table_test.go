@@ -8,7 +8,6 @@ package e2e_test
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -80,11 +79,8 @@ func domain(n int) string { return fmt.Sprintf("d%d.example.com", n) }
 // readFieldTable reads the table.
 func readFieldTable(t *testing.T) *fieldTable {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join("testdata", "fields.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	asJSON, err := yaml.ToJSON(content)
+	content := readText(t, filepath.Join("testdata", "fields.yaml"))
+	asJSON, err := yaml.ToJSON([]byte(content))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
-	"github.com/proviso-authz/proviso/generated/clientset/versioned"
 	"github.com/proviso-authz/proviso/test/testutil/cases"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
@@ -33,12 +32,9 @@ import (
 func withGate(t *testing.T, gate string) {
 	t.Helper()
 	file := filepath.Join(stack.Manifests, "overlays", "demo", "kustomization.yaml")
-	before, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := readText(t, file)
 	const last = "value: --enable-demo-api"
-	if !strings.Contains(string(before), last) {
+	if !strings.Contains(before, last) {
 		t.Fatalf("%s does not say %s", file, last)
 	}
 	restart := func(content string) {
@@ -53,8 +49,8 @@ func withGate(t *testing.T, gate string) {
 			t.Fatal(err)
 		}
 	}
-	t.Cleanup(func() { restart(string(before)) })
-	restart(strings.Replace(string(before), last, last+"\n    - op: add\n      path: /spec/template/spec/containers/0/args/-\n      value: --feature-gates="+gate+"=true", 1))
+	t.Cleanup(func() { restart(before) })
+	restart(strings.Replace(before, last, last+"\n    - op: add\n      path: /spec/template/spec/containers/0/args/-\n      value: --feature-gates="+gate+"=true", 1))
 }
 
 const fieldRowsAtOnce = 6
@@ -65,7 +61,7 @@ const fieldRowsAtOnce = 6
 // because the gate is on for the server that others use.
 func TestFields(t *testing.T) {
 	withGate(t, "FineGrainedAuthorization")
-	x := &fieldTest{table: newTableOf(t), fields: readFieldTable(t)}
+	x := &fieldTest{table: newTable(t), fields: readFieldTable(t)}
 	x.users = append(x.users, "agent")
 	for _, route := range routes {
 		_, x.clients["agent"+route.suffix] = clients(t, "agent"+route.suffix)
@@ -106,10 +102,7 @@ var quotedRefusals = regexp.MustCompile(`(?m)^    ((?:changing )?the field .*)$`
 // document runs the commands of both documents, and makes what the first one says is refused.
 func (x *fieldTest) document(t *testing.T) {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(stack.Repository, fineGrainedDocument))
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := readText(t, filepath.Join(stack.Repository, fineGrainedDocument))
 	files := []string{"-f", useCaseFile("fine-grained", "operator.yaml"), "-f", useCaseFile("fine-grained", "exclusion.yaml")}
 	t.Cleanup(func() {
 		mustKubectl(t, "admin", append([]string{"delete", "--ignore-not-found"}, files...)...)
@@ -119,8 +112,8 @@ func (x *fieldTest) document(t *testing.T) {
 		_, _, err := kubectl(t, "admin", "get", "fieldpermissionmappings")
 		return err == nil
 	})
-	runBlocks(t, fineGrainedDocument, string(content))
-	quoted := quotedRefusals.FindAllStringSubmatch(string(content), -1)
+	runBlocks(t, fineGrainedDocument, content)
+	quoted := quotedRefusals.FindAllStringSubmatch(content, -1)
 	for i, args := range [][]string{
 		{"label", machines, "one", "--namespace=demo", "team=red", "--overwrite"},
 		{"patch", machines, "one", "--namespace=demo", "--type=merge", `--patch={"spec":{"adminAccess":true}}`},
@@ -132,11 +125,8 @@ func (x *fieldTest) document(t *testing.T) {
 			}
 		}
 	}
-	tour, err := os.ReadFile(filepath.Join(stack.Repository, tourDocument))
-	if err != nil {
-		t.Fatal(err)
-	}
-	runBlocks(t, tourDocument, string(tour))
+	tour := readText(t, filepath.Join(stack.Repository, tourDocument))
+	runBlocks(t, tourDocument, tour)
 }
 
 // fieldTest has what all rows need.
@@ -144,20 +134,6 @@ type fieldTest struct {
 	*table
 	users  []string
 	fields *fieldTable
-}
-
-// newTableOf is newTable without the rows of TestEnforcement.
-func newTableOf(t *testing.T) *table {
-	t.Helper()
-	table := &table{clients: map[string]versioned.Interface{}}
-	table.kube, _ = clients(t, "admin")
-	_, table.proviso = clients(t, "admin-direct")
-	for _, user := range []string{"alice", "bob", "carol"} {
-		for _, route := range routes {
-			_, table.clients[user+route.suffix] = clients(t, user+route.suffix)
-		}
-	}
-	return table
 }
 
 // fieldCase is a row on one route.
@@ -175,56 +151,13 @@ func (c *fieldCase) resource() string {
 	return c.about().Resource
 }
 
-// widgets is the CustomResourceDefinition of the rows about widgets.
-const widgets = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: widgets.fields.example.com}
-spec:
-  group: fields.example.com
-  scope: Namespaced
-  names: {kind: Widget, plural: widgets}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          spec:
-            type: object
-            properties:
-              size: {type: integer}
-              triggerSelfDestructOnSecurityBreach: {type: boolean}
-              notes: {type: object, additionalProperties: {type: string}}
-              order: {type: array, items: {type: string}}
-              anything: {type: object, x-kubernetes-preserve-unknown-fields: true}
-              parts:
-                type: array
-                x-kubernetes-list-type: map
-                x-kubernetes-list-map-keys: [name]
-                items: {type: object, required: [name], properties: {name: {type: string}, count: {type: integer}}}
-          status:
-            type: object
-            properties:
-              phase: {type: string}
-              conditions:
-                type: array
-                x-kubernetes-list-type: map
-                x-kubernetes-list-map-keys: [type]
-                items: {type: object, required: [type], properties: {type: {type: string}, status: {type: string}}}
-`
-
 // install makes what the table is about: mappings, namespaces, and roles.
 func (x *fieldTest) install(t *testing.T) {
 	t.Helper()
-	if _, errs, err := kubectlWithInput(t, "admin", widgets, "apply", "-f", "-"); err != nil {
-		t.Fatal(errs)
-	}
-	mustKubectl(t, "admin", "wait", "--for=condition=Established", "--timeout=30s", "crd/widgets.fields.example.com")
 	// It stays until the cluster ends: some of its objects have finalizers.
+	if err := stack.Apply(t.Context(), readText(t, "testdata/widgets.yaml")); err != nil {
+		t.Fatal(err)
+	}
 	mappings := x.proviso.PolicyV1alpha1().FieldPermissionMappings()
 	for _, m := range x.fields.Mappings {
 		_, err := mappings.Create(t.Context(), &policyv1alpha1.FieldPermissionMapping{ObjectMeta: metav1.ObjectMeta{Name: m.Name}, Spec: m.FieldPermissionMappingSpec}, metav1.CreateOptions{})

@@ -21,7 +21,6 @@ import (
 	"testing"
 
 	admissionv1 "k8s.io/api/admission/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -196,22 +195,4 @@ func (f *fine) checkGranularChecks(t *testing.T, rows []*requests.Row) {
 		before = after
 	}
 	runner.Run(t, rows)
-}
-
-// TestFrontDoorWithoutFields asks the front door of a server with the gate off: the verb
-// granular means nothing.
-func TestFrontDoorWithoutFields(t *testing.T) {
-	t.Parallel()
-	grantMachines(t, "e2e-without-fields", "granular", "granular:metadata", "granular:specification", "granular:status")
-	ask := func(verb string) authorizationv1.SubjectAccessReviewStatus {
-		spec := carolAsks(verb, "demo.proviso.dev", "v1alpha1", "virtualmachines", "demo")
-		spec.User = "e2e-without-fields"
-		return accessReview(t, spec)
-	}
-	poll.Holds(t, "the verb is granted", func() bool { return ask("granular").Allowed })
-	for _, verb := range []string{"create", "update", "patch", "delete"} {
-		if got := ask(verb); got.Allowed || got.Denied {
-			t.Errorf("%s: got %+v, want no opinion", verb, got)
-		}
-	}
 }

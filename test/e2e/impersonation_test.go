@@ -8,7 +8,6 @@ package e2e_test
 import (
 	"encoding/json"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -136,11 +135,7 @@ type impersonator struct {
 // newImpersonator starts a replica.
 func newImpersonator(t *testing.T, sender *requests.Sender, gates string) *impersonator {
 	t.Helper()
-	dir := t.TempDir()
-	policy, log := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log")
-	if err := os.WriteFile(policy, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- level: Metadata\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	policy, log := writeFile(t, "policy.yaml", "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- level: Metadata\n"), filepath.Join(t.TempDir(), "audit.log")
 	url, stop, err := stack.Replica(t.Context(), "--feature-gates="+gates, "--audit-policy-file="+policy, "--audit-log-path="+log)
 	t.Cleanup(stop)
 	if err != nil {

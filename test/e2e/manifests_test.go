@@ -98,11 +98,8 @@ func TestChecksHaveTheirOwnShare(t *testing.T) {
 }
 
 func TestRunsAsNonRootOnReadOnlyRoot(t *testing.T) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", stack.Pid()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(status)) {
+	status := readText(t, fmt.Sprintf("/proc/%d/status", stack.Pid()))
+	for line := range strings.Lines(status) {
 		fields := strings.Fields(line)
 		switch fields[0] {
 		case "Uid:", "Gid:":
@@ -119,12 +116,9 @@ func TestRunsAsNonRootOnReadOnlyRoot(t *testing.T) {
 			}
 		}
 	}
-	mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", stack.Pid()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	mounts := readText(t, fmt.Sprintf("/proc/%d/mountinfo", stack.Pid()))
 	root := ""
-	for line := range strings.Lines(string(mounts)) {
+	for line := range strings.Lines(mounts) {
 		if fields := strings.Fields(line); fields[4] == "/" {
 			root = fields[5] // the last one is on top
 		}
@@ -142,11 +136,8 @@ func TestRunsWithTheArgumentsOfTheDeployment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", stack.Pid()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := strings.Split(strings.TrimSuffix(string(cmdline), "\x00"), "\x00")[1:]
+	cmdline := readText(t, fmt.Sprintf("/proc/%d/cmdline", stack.Pid()))
+	got := strings.Split(strings.TrimSuffix(cmdline, "\x00"), "\x00")[1:]
 	want := append(argumentsOf(deployment), cluster.UncachedArgs...)
 	if len(got) != len(want) {
 		t.Fatalf("got %q, want %q", got, want)

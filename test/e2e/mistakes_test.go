@@ -35,12 +35,9 @@ type mistake struct {
 
 func mistakes(t *testing.T) []mistake {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join("testdata", "mistakes.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := readText(t, filepath.Join("testdata", "mistakes.yaml"))
 	var rows []mistake
-	if err := yaml.UnmarshalStrict(content, &rows); err != nil {
+	if err := yaml.UnmarshalStrict([]byte(content), &rows); err != nil {
 		t.Fatal(err)
 	}
 	return rows
@@ -298,11 +295,8 @@ const mistakesMarker = "<!-- Generated from test/e2e/testdata/mistakes.yaml: UPD
 func TestMistakesInDocs(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(stack.Repository, "docs", "troubleshooting.md")
-	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	introduction, _, found := strings.Cut(string(content), mistakesMarker)
+	content := readText(t, file)
+	introduction, _, found := strings.Cut(content, mistakesMarker)
 	if !found {
 		t.Fatalf("%s has no line %q", file, mistakesMarker)
 	}

@@ -130,12 +130,9 @@ func TestExamplesLetKubectlPatch(t *testing.T) {
 // readPolicies reads the policies in a file. Those of both kinds have the same fields.
 func readPolicies(t *testing.T, file string) []policyv1alpha1.ClusterAuthorizationPolicy {
 	t.Helper()
-	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := readText(t, file)
 	var policies []policyv1alpha1.ClusterAuthorizationPolicy
-	for document := range strings.SplitSeq(string(content), "\n---\n") {
+	for document := range strings.SplitSeq(content, "\n---\n") {
 		p := policyv1alpha1.ClusterAuthorizationPolicy{}
 		if err := yaml.UnmarshalStrict([]byte(document), &p); err != nil {
 			t.Fatalf("%s: %v", file, err)
@@ -213,11 +210,8 @@ func ask(t *testing.T, client versioned.Interface, file string) authorizationv1a
 // readYAML reads an object. A field that it does not have is an error.
 func readYAML(t *testing.T, file string, into any) {
 	t.Helper()
-	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.UnmarshalStrict(content, into); err != nil {
+	content := readText(t, file)
+	if err := yaml.UnmarshalStrict([]byte(content), into); err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
 }
@@ -265,11 +259,8 @@ const cookbookMarker = "<!-- Generated from artifacts/examples: UPDATE_GOLDEN=1 
 func TestCookbook(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(stack.Repository, "docs", "cookbook.md")
-	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	introduction, _, found := strings.Cut(string(content), cookbookMarker)
+	content := readText(t, file)
+	introduction, _, found := strings.Cut(content, cookbookMarker)
 	if !found {
 		t.Fatalf("%s has no line %q", file, cookbookMarker)
 	}
@@ -292,11 +283,8 @@ const deniesUnconditionally = `
 func section(t *testing.T, b *strings.Builder, name string) {
 	t.Helper()
 	read := func(file string) string {
-		content, err := os.ReadFile(useCaseFile(name, file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(content)
+		content := readText(t, useCaseFile(name, file))
+		return content
 	}
 	fmt.Fprintf(b, "\n#%s\n[policy.yaml](../artifacts/examples/%s/policy.yaml)\n\n```yaml\n%s```\n", read("README.md"), name, read("policy.yaml"))
 	status := read("status.golden.txt")

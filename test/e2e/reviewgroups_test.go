@@ -219,44 +219,11 @@ func waitForReplica(t *testing.T, url, want string) {
 	})
 }
 
-// machinesDefinition has kube-apiserver serve the group of machines.
-const machinesDefinition = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: virtualmachines.demo.proviso.dev}
-spec:
-  group: demo.proviso.dev
-  names: {kind: VirtualMachine, plural: virtualmachines}
-  scope: Namespaced
-  versions:
-  - {name: v1alpha1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
-`
-
 // TestConditionsOnWhatKubeAPIServerServes checks that the front door folds conditions on requests in groups of Proviso that kube-apiserver does
 // not pass on to Proviso, because no server would evaluate them.
 func TestConditionsOnWhatKubeAPIServerServes(t *testing.T) {
 	restore(t)
-	const policies = `
-apiVersion: policy.proviso.dev/v1alpha1
-kind: ClusterAuthorizationPolicy
-metadata: {name: own-groups}
-spec:
-  effect: Allow
-  subjects: [{kind: User, name: rk-alice}]
-  rules:
-  - {verbs: [create], apiGroups: [authorization.k8s.io, authorization.proviso.dev], apiVersions: [v1alpha1], resources: [subjectaccessreviews]}
-  - {verbs: [create], apiGroups: [demo.proviso.dev], apiVersions: [v1alpha1], resources: [virtualmachines]}
-  condition: object.metadata.name == "bob"
-`
-	if _, errs, err := kubectlWithInput(t, "admin", policies, "apply", "-f", "-"); err != nil {
-		t.Fatalf("%v: %s", err, errs)
-	}
-	t.Cleanup(func() {
-		if _, errs, err := kubectlWithInput(t, "admin", policies, "delete", "-f", "-"); err != nil {
-			t.Error(err, errs)
-		}
-	})
-	mustKubectl(t, "admin", "wait", "--for=condition=Ready", "clusterauthorizationpolicy/own-groups")
+	apply(t, readText(t, "testdata/own-groups.yaml"))
 	kube, _ := clients(t, "admin")
 	resources := map[string]string{"authorization.k8s.io": "subjectaccessreviews", "authorization.proviso.dev": "subjectaccessreviews", "demo.proviso.dev": "virtualmachines"}
 	waitForAnswer := func(t *testing.T, group string, want bool) {
@@ -284,9 +251,7 @@ spec:
 		}},
 		{"demo.proviso.dev", func(t *testing.T) {
 			mustKubectl(t, "admin", "delete", "apiservice", "v1alpha1.demo.proviso.dev")
-			if _, errs, err := kubectlWithInput(t, "admin", machinesDefinition, "apply", "-f", "-"); err != nil {
-				t.Fatalf("%v: %s", err, errs)
-			}
+			mustKubectl(t, "admin", "apply", "-f", "testdata/served-machines.yaml")
 		}, func(t *testing.T) {
 			mustKubectl(t, "admin", "delete", "--ignore-not-found", "crd", "virtualmachines.demo.proviso.dev")
 		}},

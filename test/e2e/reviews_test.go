@@ -65,14 +65,11 @@ func TestExampleReviews(t *testing.T) {
 // exampleIn returns an example with its reviews in a version.
 func exampleIn(t *testing.T, file, version string) string {
 	t.Helper()
-	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(content), "apiVersion: "+officialReviews+"\n") {
+	content := readText(t, file)
+	if !strings.Contains(content, "apiVersion: "+officialReviews+"\n") {
 		t.Fatalf("%s has no review of %s", file, officialReviews)
 	}
-	return strings.ReplaceAll(string(content), "apiVersion: "+officialReviews+"\n", "apiVersion: "+version+"\n")
+	return strings.ReplaceAll(content, "apiVersion: "+officialReviews+"\n", "apiVersion: "+version+"\n")
 }
 
 func TestExampleReviewsHaveNoOrphans(t *testing.T) {

@@ -20,12 +20,7 @@ import (
 // TestTypeChecking checks policies against what kube-apiserver and Proviso publish.
 func TestTypeChecking(t *testing.T) {
 	t.Parallel()
-	if _, errs, err := kubectlWithInput(t, "admin", gadgets, "apply", "-f", "-"); err != nil {
-		t.Fatalf("%v: %s", err, errs)
-	}
-	t.Cleanup(func() { _, _, _ = kubectl(t, "admin", "delete", "crd", "gadgets.typechecking.example.com") })
-	mustKubectl(t, "admin", "wait", "--for=condition=Established", "crd/gadgets.typechecking.example.com")
-
+	apply(t, readText(t, "testdata/gadgets.yaml"))
 	var clients []discovery.DiscoveryInterface
 	for _, user := range []string{"alice-direct", "alice"} { // what every user may read suffices
 		client, err := discovery.NewDiscoveryClientForConfig(config(t, user))
@@ -79,27 +74,3 @@ func eventually(t *testing.T, clients []discovery.DiscoveryInterface, policy *po
 	})
 	return diff
 }
-
-const gadgets = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata:
-  name: gadgets.typechecking.example.com
-spec:
-  group: typechecking.example.com
-  names: {kind: Gadget, listKind: GadgetList, plural: gadgets, singular: gadget}
-  scope: Namespaced
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          spec:
-            type: object
-            properties:
-              size: {type: integer}
-              more: {type: object, x-kubernetes-preserve-unknown-fields: true}
-`

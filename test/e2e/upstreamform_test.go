@@ -112,11 +112,7 @@ func (h handling) evaluate(t *testing.T, decision json.RawMessage, admissionRequ
 // TestKubeAPIServerThatHandlesConditions lets a server with the gate decide for a stand-in of such a kube-apiserver.
 func TestKubeAPIServerThatHandlesConditions(t *testing.T) {
 	inNamespace(t, "form")
-	alone, err := stack.Alone(t.Context(), "--feature-gates=UpstreamConditionalDecisions=true")
-	t.Cleanup(alone.Stop)
-	if err != nil {
-		t.Fatal(err)
-	}
+	alone := startAlone(t, "--feature-gates=UpstreamConditionalDecisions=true")
 	client := stack.ClientAt(t, "admin-direct", alone.URL)
 	policies := client.PolicyV1alpha1().ClusterAuthorizationPolicies()
 	for name, spec := range map[string]policyv1alpha1.AuthorizationPolicySpec{
@@ -195,16 +191,12 @@ var formReviews = map[string]string{
 // TestReviewsInBothForms creates reviews in both forms and both groups with kubectl. The golden files have the answers, which differ in apiVersion alone.
 func TestReviewsInBothForms(t *testing.T) {
 	inNamespace(t, "forms")
-	alone, err := stack.Alone(t.Context(), "--feature-gates=UpstreamConditionalDecisions=true")
-	t.Cleanup(alone.Stop)
-	if err != nil {
-		t.Fatal(err)
-	}
+	alone := startAlone(t, "--feature-gates=UpstreamConditionalDecisions=true")
 	client := stack.ClientAt(t, "admin-direct", alone.URL)
 	t.Cleanup(func() {
 		_ = client.PolicyV1alpha1().ClusterAuthorizationPolicies().Delete(context.Background(), "forms-dev", metav1.DeleteOptions{})
 	})
-	_, err = client.PolicyV1alpha1().ClusterAuthorizationPolicies().Create(t.Context(), &policyv1alpha1.ClusterAuthorizationPolicy{
+	_, err := client.PolicyV1alpha1().ClusterAuthorizationPolicies().Create(t.Context(), &policyv1alpha1.ClusterAuthorizationPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: "forms-dev"},
 		Spec: policyv1alpha1.AuthorizationPolicySpec{
 			Effect: policyv1alpha1.PolicyEffectAllow, Description: "claims of class dev", Condition: `object.spec.storageClassName == "dev"`, Rules: rulesFor("create"),
@@ -259,11 +251,7 @@ func TestReviewsInBothForms(t *testing.T) {
 // asked answers without conditions. A decision of a server with the gate is sent to one without it, as after a downgrade: no answer has a decision.
 func TestProvisosOfDifferentForms(t *testing.T) {
 	const gate = "--feature-gates=UpstreamConditionalDecisions=true"
-	first, err := stack.Alone(t.Context(), gate)
-	t.Cleanup(first.Stop)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := startAlone(t, gate)
 	_, shared := clients(t, "admin-direct")
 	for _, client := range []versioned.Interface{stack.ClientAt(t, "admin-direct", first.URL), shared} {
 		policies := client.PolicyV1alpha1().ClusterAuthorizationPolicies()
@@ -286,6 +274,7 @@ func TestProvisosOfDifferentForms(t *testing.T) {
 		AuthorizationOptions: &authorizationv1alpha1.AuthorizationOptions{HandledDecisionTypes: []string{"ConditionsMap", "Union"}},
 	}}
 	var answer *authorizationv1alpha1.SubjectAccessReview
+	var err error
 	poll.Holds(t, "the policy decides", func() bool {
 		answer, err = stack.ClientAt(t, "admin-direct", first.URL).AuthorizationV1alpha1().SubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{})
 		return err == nil && answer.Status.ConditionalDecision != nil
@@ -324,11 +313,7 @@ func TestProvisosOfDifferentForms(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			// A store of its own, so that the policies of the asked server alone decide.
-			second, err := stack.Alone(t.Context(), tc.gate, "--etcd-prefix=/forms", "--authorization-config="+webhookConfigOf(t, tc.asked, tc.form))
-			t.Cleanup(second.Stop)
-			if err != nil {
-				t.Fatal(err)
-			}
+			second := startAlone(t, tc.gate, "--etcd-prefix=/forms", "--authorization-config="+webhookConfigOf(t, tc.asked, tc.form))
 			carol := stack.ClientAt(t, "carol-direct", second.URL)
 			create := func(class string) error {
 				vm := &demov1alpha1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: "forms"}, Spec: demov1alpha1.VirtualMachineSpec{Image: "debian-12", StorageClassName: class}}

@@ -88,7 +88,9 @@ func (r *Runner) Try(t *testing.T, row *Row) string {
 	if r.After != nil {
 		r.After(row, answer, calls)
 	}
-	if problem := want.differs(answer); problem != "" {
+	filled := *want
+	filled.Says, filled.Hides = r.fillEach(t, want.Says), r.fillEach(t, want.Hides)
+	if problem := filled.differs(answer); problem != "" {
 		return problem
 	}
 	if want.Called != nil && *want.Called != (len(calls) > 0) {
@@ -180,6 +182,15 @@ func (r *Runner) fill(t *testing.T, text string) string {
 	filled := r.replace(text).(string)
 	if left := placeholder.FindString(filled); left != "" {
 		t.Fatalf("the test has no value for %s in %s", left, text)
+	}
+	return filled
+}
+
+// fillEach is fill for several texts.
+func (r *Runner) fillEach(t *testing.T, texts []string) (filled []string) {
+	t.Helper()
+	for _, text := range texts {
+		filled = append(filled, r.fill(t, text))
 	}
 	return filled
 }
@@ -329,10 +340,7 @@ func (r *Runner) command(t *testing.T, row *Row, as *User) *Answer {
 	}
 	filled := *row
 	filled.Input, filled.Editor = r.fill(t, row.Input), r.fill(t, row.Editor)
-	args := make([]string, len(row.Command))
-	for i, text := range row.Command {
-		args[i] = r.fill(t, text)
-	}
+	args := r.fillEach(t, row.Command)
 	if as.isImpersonated() {
 		args = append(args, "--as="+as.Name)
 		for _, group := range as.Groups {

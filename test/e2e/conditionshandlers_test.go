@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package e2e_test
 
 import (
-	"context"
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
@@ -21,7 +20,6 @@ import (
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
@@ -122,20 +120,11 @@ func TestStatusOfConditionsThatKubeAPIServerHandles(t *testing.T) {
 	first.door.Store(door)
 	client := stack.ClientAt(t, "admin-direct", alone.URL)
 	policies := client.PolicyV1alpha1().ClusterAuthorizationPolicies()
-	create := func(name string, effect policyv1alpha1.PolicyEffect, condition string) {
-		t.Helper()
-		policy := &policyv1alpha1.ClusterAuthorizationPolicy{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec:       policyv1alpha1.AuthorizationPolicySpec{Effect: effect, Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "ann"}}, Condition: condition, Rules: rulesFor("create", "update")},
-		}
-		if _, err := policies.Create(t.Context(), policy, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = policies.Delete(context.Background(), name, metav1.DeleteOptions{}) })
-	}
 	const condition = `object.metadata.?labels.kept.hasValue()`
-	create("handled-allow", policyv1alpha1.PolicyEffectAllow, condition)
-	create("handled-deny", policyv1alpha1.PolicyEffectDeny, condition)
+	storePolicies(t, client, map[string]policyv1alpha1.AuthorizationPolicySpec{
+		"handled-allow": {Effect: policyv1alpha1.PolicyEffectAllow, Subjects: users("ann"), Condition: condition, Rules: rulesFor("create", "update")},
+		"handled-deny":  {Effect: policyv1alpha1.PolicyEffectDeny, Subjects: users("ann"), Condition: condition, Rules: rulesFor("create", "update")},
+	})
 	status := func(name string) string {
 		policy, err := policies.Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil {

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
@@ -226,13 +225,9 @@ func TestFrontDoorIsUpFirst(t *testing.T) {
 	policies := func(url string) policyclient.ClusterAuthorizationPolicyInterface {
 		return stack.ClientAt(t, "admin-direct", url).PolicyV1alpha1().ClusterAuthorizationPolicies()
 	}
-	if _, err := policies(urls[0]).Create(t.Context(), &policyv1alpha1.ClusterAuthorizationPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: "up-first"},
-		Spec: policyv1alpha1.AuthorizationPolicySpec{
-			Effect: policyv1alpha1.PolicyEffectDeny, Subjects: []rbacv1.Subject{{Kind: "User", Name: "carol"}},
-			Rules: []policyv1alpha1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}}},
-		},
-	}, metav1.CreateOptions{}); err != nil {
+	if _, err := policies(urls[0]).Create(t.Context(), &policyv1alpha1.ClusterAuthorizationPolicy{ObjectMeta: metav1.ObjectMeta{Name: "up-first"}, Spec: policyv1alpha1.AuthorizationPolicySpec{
+		Effect: policyv1alpha1.PolicyEffectDeny, Subjects: users("carol"), Rules: []policyv1alpha1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}}},
+	}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	stopReplica()

@@ -12,6 +12,11 @@ import (
 	"path/filepath"
 	"testing"
 
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/generated/clientset/versioned"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
@@ -49,6 +54,26 @@ func apply(t *testing.T, manifest string) {
 	if err := stack.Apply(t.Context(), manifest); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// storePolicies creates policies for the cluster, by name, by a server that does not share the store of kube-apiserver's. It deletes them after the test.
+func storePolicies(t *testing.T, client versioned.Interface, specs map[string]policyv1alpha1.AuthorizationPolicySpec) {
+	t.Helper()
+	policies := client.PolicyV1alpha1().ClusterAuthorizationPolicies()
+	for name, spec := range specs {
+		if _, err := policies.Create(t.Context(), &policyv1alpha1.ClusterAuthorizationPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = policies.Delete(context.Background(), name, metav1.DeleteOptions{}) })
+	}
+}
+
+// users returns subjects.
+func users(names ...string) (subjects []rbacv1.Subject) {
+	for _, name := range names {
+		subjects = append(subjects, rbacv1.Subject{Kind: rbacv1.UserKind, Name: name})
+	}
+	return subjects
 }
 
 // certificates returns the client certificate of a user of the cluster, or of a new one.

@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package e2e_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -15,7 +14,6 @@ import (
 	"testing"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -114,23 +112,12 @@ func TestKubeAPIServerThatHandlesConditions(t *testing.T) {
 	inNamespace(t, "form")
 	alone := startAlone(t, "--feature-gates=UpstreamConditionalDecisions=true")
 	client := stack.ClientAt(t, "admin-direct", alone.URL)
-	policies := client.PolicyV1alpha1().ClusterAuthorizationPolicies()
-	for name, spec := range map[string]policyv1alpha1.AuthorizationPolicySpec{
-		"form-dev":   {Effect: policyv1alpha1.PolicyEffectAllow, Condition: `object.spec.storageClassName == "dev"`, Rules: rulesFor("create", "update", "patch")},
-		"form-reads": {Effect: policyv1alpha1.PolicyEffectAllow, Rules: rulesFor("get")},
-		"form-kept":  {Effect: policyv1alpha1.PolicyEffectDeny, Condition: `oldObject.metadata.?labels.kept.hasValue()`, Rules: rulesFor("update", "delete")},
-		"form-loose": {Effect: policyv1alpha1.PolicyEffectAllow, Rules: rulesFor("delete")},
-	} {
-		spec.Subjects = []rbacv1.Subject{{Kind: "User", Name: "ann"}}
-		if _, err := policies.Create(t.Context(), &policyv1alpha1.ClusterAuthorizationPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := policies.Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{}); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	storePolicies(t, client, map[string]policyv1alpha1.AuthorizationPolicySpec{
+		"form-dev":   {Effect: policyv1alpha1.PolicyEffectAllow, Subjects: users("ann"), Condition: `object.spec.storageClassName == "dev"`, Rules: rulesFor("create", "update", "patch")},
+		"form-reads": {Effect: policyv1alpha1.PolicyEffectAllow, Subjects: users("ann"), Rules: rulesFor("get")},
+		"form-kept":  {Effect: policyv1alpha1.PolicyEffectDeny, Subjects: users("ann"), Condition: `oldObject.metadata.?labels.kept.hasValue()`, Rules: rulesFor("update", "delete")},
+		"form-loose": {Effect: policyv1alpha1.PolicyEffectAllow, Subjects: users("ann"), Rules: rulesFor("delete")},
+	})
 	server := handling{client: withCA(t, stack.CAFile(), alone.CertFile, alone.KeyFile), url: alone.FrontDoorURL}
 	poll.Holds(t, "kube-apiserver gets conditions", func() bool {
 		decision, _ := server.ask(t, "update", "persistentvolumeclaims")
@@ -193,19 +180,9 @@ func TestReviewsInBothForms(t *testing.T) {
 	inNamespace(t, "forms")
 	alone := startAlone(t, "--feature-gates=UpstreamConditionalDecisions=true")
 	client := stack.ClientAt(t, "admin-direct", alone.URL)
-	t.Cleanup(func() {
-		_ = client.PolicyV1alpha1().ClusterAuthorizationPolicies().Delete(context.Background(), "forms-dev", metav1.DeleteOptions{})
-	})
-	_, err := client.PolicyV1alpha1().ClusterAuthorizationPolicies().Create(t.Context(), &policyv1alpha1.ClusterAuthorizationPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: "forms-dev"},
-		Spec: policyv1alpha1.AuthorizationPolicySpec{
-			Effect: policyv1alpha1.PolicyEffectAllow, Description: "claims of class dev", Condition: `object.spec.storageClassName == "dev"`, Rules: rulesFor("create"),
-			Subjects: []rbacv1.Subject{{Kind: "User", Name: "frida"}, {Kind: "User", Name: "alice"}},
-		},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storePolicies(t, client, map[string]policyv1alpha1.AuthorizationPolicySpec{"forms-dev": {
+		Effect: policyv1alpha1.PolicyEffectAllow, Description: "claims of class dev", Condition: `object.spec.storageClassName == "dev"`, Rules: rulesFor("create"), Subjects: users("frida", "alice"),
+	}})
 	create := func(review, version string) (string, error) {
 		review = strings.ReplaceAll(review, "%[1]s", `{"verb": "create", "version": "v1", "resource": "persistentvolumeclaims", "namespace": "forms"}`)
 		review = strings.ReplaceAll(review, "%[2]s", `{"handledDecisionTypes": ["Allow", "Deny", "NoOpinion", "ConditionsMap", "Union"]}`)
@@ -254,19 +231,10 @@ func TestProvisosOfDifferentForms(t *testing.T) {
 	first := startAlone(t, gate)
 	_, shared := clients(t, "admin-direct")
 	for _, client := range []versioned.Interface{stack.ClientAt(t, "admin-direct", first.URL), shared} {
-		policies := client.PolicyV1alpha1().ClusterAuthorizationPolicies()
-		_, err := policies.Create(t.Context(), &policyv1alpha1.ClusterAuthorizationPolicy{
-			ObjectMeta: metav1.ObjectMeta{Name: "forms-differ"},
-			Spec: policyv1alpha1.AuthorizationPolicySpec{
-				Effect: policyv1alpha1.PolicyEffectAllow, Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "carol"}},
-				Rules:     []policyv1alpha1.PolicyRule{{Verbs: []string{"create"}, APIGroups: []string{"demo.proviso.dev"}, APIVersions: []string{"v1alpha1"}, Resources: []string{"virtualmachines"}}},
-				Condition: "object.spec.storageClassName == 'forms'",
-			},
-		}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = policies.Delete(context.Background(), "forms-differ", metav1.DeleteOptions{}) })
+		storePolicies(t, client, map[string]policyv1alpha1.AuthorizationPolicySpec{"forms-differ": {
+			Effect: policyv1alpha1.PolicyEffectAllow, Subjects: users("carol"), Condition: "object.spec.storageClassName == 'forms'",
+			Rules: []policyv1alpha1.PolicyRule{{Verbs: []string{"create"}, APIGroups: []string{"demo.proviso.dev"}, APIVersions: []string{"v1alpha1"}, Resources: []string{"virtualmachines"}}},
+		}})
 	}
 	review := &authorizationv1alpha1.SubjectAccessReview{Spec: authorizationv1alpha1.SubjectAccessReviewSpec{
 		User:                 "carol",

@@ -262,7 +262,7 @@ func (r *Runner) body(t *testing.T, row *Row, q *resolved) string {
 	case row.Body != nil:
 		text = marshal(r.replace(row.Body))
 	}
-	if row.Change == nil && !strings.Contains(text, "{"+storedVersion+"}") {
+	if row.Change == nil && !strings.Contains(text, "{"+storedVersion+"}") && !strings.Contains(text, "{"+storedEntry) {
 		return text
 	}
 	path, _, _ := strings.Cut(q.path, "?")

@@ -41,13 +41,9 @@ type standIn struct {
 func newStandIn(t *testing.T) *standIn {
 	t.Helper()
 	certFile, keyFile, err := stack.ServingCertificate("127.0.0.1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	certificate, err := tls.LoadX509KeyPair(certFile, keyFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := &standIn{Server: httptest.NewUnstartedServer(nil)}
 	s.Config.Handler, s.TLS = s, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
 	s.handles.Store(true)
@@ -127,9 +123,7 @@ func TestStatusOfConditionsThatKubeAPIServerHandles(t *testing.T) {
 	})
 	status := func(name string) string {
 		policy, err := policies.Get(t.Context(), name, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var entries []string
 		for _, e := range policy.Status.Enforcement {
 			entries = append(entries, fmt.Sprintf("%s %s", e.At, e.Result))
@@ -173,19 +167,13 @@ func TestStatusOfConditionsThatKubeAPIServerHandles(t *testing.T) {
 func TestConditionsOfRealKubeAPIServer(t *testing.T) {
 	t.Parallel()
 	dir, err := os.MkdirTemp("", "proviso-conditions-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	own, err := cluster.New(cluster.Config{Dir: dir, Bin: stack.Bin, Manifests: stack.Manifests})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	own.Args = []string{"--feature-gates=UpstreamConditionalDecisions=true", "--kube-apiserver-servers=" + own.KubeAPIServerURL()}
 	own.StopAfter(t)
-	if err := own.Up(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, own.Up(t.Context()))
 	if _, err := own.Kubectl(t.Context(), "", "apply", "--server-side", "-f", filepath.Join(own.Manifests, "inner-door", "canary.yaml")); err != nil {
 		t.Fatal(err)
 	}

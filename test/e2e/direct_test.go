@@ -47,9 +47,7 @@ func anonymous(t *testing.T) *http.Client { return client(t) }
 func withCertificate(t *testing.T, certFile, keyFile string) *http.Client {
 	t.Helper()
 	certificate, err := tls.LoadX509KeyPair(certFile, keyFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return client(t, certificate)
 }
 
@@ -57,23 +55,17 @@ func withCertificate(t *testing.T, certFile, keyFile string) *http.Client {
 func sent(t *testing.T, c *http.Client, request *http.Request) (int, string) {
 	t.Helper()
 	response, err := c.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer response.Body.Close()
 	content, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return response.StatusCode, string(content)
 }
 
 func request(t *testing.T, c *http.Client, method, path string, headers map[string]string, body string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, stack.ProvisoURL()+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r.Header.Set("Content-Type", "application/json")
 	for k, v := range headers {
 		r.Header.Set(k, v)
@@ -84,9 +76,7 @@ func request(t *testing.T, c *http.Client, method, path string, headers map[stri
 	}
 	defer response.Body.Close()
 	content, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return response.StatusCode, string(content)
 }
 
@@ -100,13 +90,9 @@ const (
 func TestWhoAmI(t *testing.T) {
 	t.Parallel()
 	proxyCert, proxyKey, err := stack.FrontProxy("front-proxy-client")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	otherCert, otherKey, err := stack.FrontProxy("somebody-else")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	aliceCert, aliceKey := stack.UserCertificate("alice")
 	adminCert, adminKey := stack.UserCertificate("admin")
 	forged := map[string]string{"X-Remote-User": "admin", "X-Remote-Group": "system:masters"}
@@ -147,9 +133,7 @@ func serviceAccountToken(t *testing.T) string {
 	apply(t, readText(t, "testdata/service-account.yaml"))
 	kube, _ := clients(t, "admin")
 	token, err := kube.CoreV1().ServiceAccounts("demo").CreateToken(t.Context(), "reader", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return token.Status.Token
 }
 
@@ -157,16 +141,10 @@ func serviceAccountToken(t *testing.T) string {
 func foreign(t *testing.T, name, group string) tls.Certificate {
 	t.Helper()
 	ca, err := pki.New(t.TempDir(), "foreign", time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pair, err := ca.Client(name, name, group)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	certificate, err := tls.LoadX509KeyPair(pair.Cert, pair.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return certificate
 }

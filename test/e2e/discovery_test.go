@@ -24,9 +24,7 @@ func TestAPIServiceIsAvailable(t *testing.T) {
 				Conditions []struct{ Type, Status, Message string }
 			}
 		}
-		if err := json.Unmarshal([]byte(mustKubectl(t, "admin", "get", "apiservice", name, "-o", "json")), &service); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(mustKubectl(t, "admin", "get", "apiservice", name, "-o", "json")), &service))
 		if block, _ := pem.Decode(service.Spec.CABundle); block == nil || service.Spec.InsecureSkipTLSVerify {
 			t.Errorf("%s: its certificate is not verified by a CA", name)
 		}
@@ -66,9 +64,7 @@ func TestDiscovery(t *testing.T) {
 		var list struct {
 			Resources []struct{ Name, Kind string }
 		}
-		if err := json.Unmarshal([]byte(mustKubectl(t, user, "get", "--raw", "/apis/authorization.k8s.io/v1alpha1")), &list); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(mustKubectl(t, user, "get", "--raw", "/apis/authorization.k8s.io/v1alpha1")), &list))
 		kinds := map[string]bool{}
 		for _, r := range list.Resources {
 			kinds[r.Kind] = true

@@ -25,9 +25,7 @@ func documentNames(t *testing.T) []string {
 	t.Helper()
 	files := []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"}
 	more, err := filepath.Glob(filepath.Join(stack.Repository, "docs", "*.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, file := range more {
 		files = append(files, filepath.Join("docs", filepath.Base(file)))
 	}

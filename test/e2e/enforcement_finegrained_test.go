@@ -31,9 +31,7 @@ func TestFineGrainedChangesNothing(t *testing.T) {
 	f := newFine(t)
 	offURL, stop, err := f.Replica(t.Context())
 	t.Cleanup(stop)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	on := &table{sets: readTable(t), kube: f.kube, clients: map[string]versioned.Interface{}, oracle: newOracle(t, f.kube)}
 	on.proviso = f.as(t, "admin-direct", "")
 	off := &table{kube: f.kube, proviso: f.as(t, "admin-direct", offURL)}
@@ -110,9 +108,7 @@ func (f *fine) as(t *testing.T, user, url string) versioned.Interface {
 		c.Host = url
 	}
 	client, err := versioned.NewForConfig(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return client
 }
 

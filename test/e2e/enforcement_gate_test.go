@@ -33,9 +33,7 @@ func TestEnforcementWithTheGateOff(t *testing.T) {
 		return stack.ClientAt(t, user+"-direct", url)
 	}
 	kube, err := kubernetes.NewForConfig(config(t, "admin"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	x := &table{sets: readTable(t), kube: kube, proviso: at(urls[0], "admin"), clients: map[string]versioned.Interface{}}
 	for _, user := range []string{"alice", "bob", "carol"} {
 		x.clients[user] = at(urls[1], user)

@@ -53,9 +53,7 @@ func TestEnforcementByKubeAPIServerThatHandlesConditions(t *testing.T) {
 	alone := startAlone(t, "--feature-gates=UpstreamConditionalDecisions=true")
 	client := stack.ClientAt(t, "admin-direct", alone.URL)
 	kube, err := kubernetes.NewForConfig(config(t, "admin"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	x := &table{sets: readTable(t), kube: kube, proviso: client}
 	server := handling{client: withCA(t, stack.CAFile(), alone.CertFile, alone.KeyFile), url: alone.FrontDoorURL}
 	var decided, conditional, unreadable atomic.Int32

@@ -137,9 +137,7 @@ func (l *load) writer(t *testing.T, index int) *writer {
 	c := config(t, "carol"+routes[index%len(routes)].suffix)
 	c.Dial = (&net.Dialer{}).DialContext // keeps the transport from being shared
 	client, err := versioned.NewForConfig(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w := &writer{load: l, index: index, client: client.DemoV1alpha1().RESTClient(), own: fmt.Sprintf("own-%d", index)}
 	w.create(t, w.own, 0)
 	return w

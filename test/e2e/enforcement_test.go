@@ -215,9 +215,7 @@ func (x *table) prepare(t *testing.T, c *tableCase) {
 			status := apiRequest{method: http.MethodPut, path: c.collection() + "/" + names[i] + "/status", body: mergeJSON(stored, map[string]any{"status": machine["status"]}), contentType: "application/json"}
 			stored, err = status.send(t.Context(), x.adminOf(c))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		c.stored = append(c.stored, stored)
 	}
 }
@@ -226,9 +224,7 @@ func (x *table) prepare(t *testing.T, c *tableCase) {
 func (x *table) state(t *testing.T, c *tableCase) map[string]string {
 	t.Helper()
 	list, err := x.proviso.DemoV1alpha1().VirtualMachines(c.set.namespace()).List(t.Context(), metav1.ListOptions{LabelSelector: c.label()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	state := map[string]string{}
 	for _, vm := range list.Items {
 		state[vm.Name] = vm.ResourceVersion

@@ -34,9 +34,7 @@ func (x *fieldTest) forgeManagers(t *testing.T) {
 func (x *fieldTest) forgedList(t *testing.T, name string) string {
 	t.Helper()
 	vm, err := x.proviso.DemoV1alpha1().VirtualMachines((&tableSet{Set: "fields-operator"}).namespace()).Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	entry := slices.IndexFunc(vm.ManagedFields, func(e metav1.ManagedFieldsEntry) bool { return e.Manager == "deployer" })
 	if entry < 0 {
 		t.Fatalf("the manager has no entry in %v", vm.ManagedFields)

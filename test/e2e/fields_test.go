@@ -39,15 +39,9 @@ func withGate(t *testing.T, gate string) {
 	}
 	restart := func(content string) {
 		t.Helper()
-		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := stack.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		if err := stack.Up(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(content), 0o600))
+		must(t, stack.Kill())
+		must(t, stack.Up(context.Background()))
 	}
 	t.Cleanup(func() { restart(before) })
 	restart(strings.Replace(before, last, last+"\n    - op: add\n      path: /spec/template/spec/containers/0/args/-\n      value: --feature-gates="+gate+"=true", 1))
@@ -155,15 +149,11 @@ func (c *fieldCase) resource() string {
 func (x *fieldTest) install(t *testing.T) {
 	t.Helper()
 	// It stays until the cluster ends: some of its objects have finalizers.
-	if err := stack.Apply(t.Context(), readText(t, "testdata/widgets.yaml")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, stack.Apply(t.Context(), readText(t, "testdata/widgets.yaml")))
 	mappings := x.proviso.PolicyV1alpha1().FieldPermissionMappings()
 	for _, m := range x.fields.Mappings {
 		_, err := mappings.Create(t.Context(), &policyv1alpha1.FieldPermissionMapping{ObjectMeta: metav1.ObjectMeta{Name: m.Name}, Spec: m.FieldPermissionMappingSpec}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { _ = mappings.Delete(context.Background(), m.Name, metav1.DeleteOptions{}) })
 	}
 	for _, set := range x.fields.Sets {
@@ -278,9 +268,7 @@ func (c *fieldCase) checkRefusal(t *testing.T, what, message string, inTheWay []
 func (x *fieldTest) objects(t *testing.T, c *tableCase) map[string]any {
 	t.Helper()
 	list, err := apiRequest{method: http.MethodGet, path: c.collection(), query: map[string][]string{"labelSelector": {c.label()}}}.send(t.Context(), x.admin())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	objects := map[string]any{}
 	items, _ := list["items"].([]any)
 	for _, item := range items {

@@ -41,22 +41,16 @@ type fine struct {
 func newFine(t *testing.T) *fine {
 	t.Helper()
 	dir, err := os.MkdirTemp(stack.Dir, "fine-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	auditPolicy := writeFile(t, "policy.yaml", "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n")
 	f := &fine{audited: filepath.Join(dir, "proviso-audit.log")}
 	f.Cluster, err = cluster.New(cluster.Config{
 		Dir: dir, Bin: stack.Bin, Manifests: stack.Manifests,
 		Args: []string{"--feature-gates=FineGrainedAuthorization=true", "--audit-policy-file=" + auditPolicy, "--audit-log-path=" + f.audited},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f.StopAfter(t)
-	if err := f.Up(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Up(t.Context()))
 	if f.kube, err = kubernetes.NewForConfig(f.config(t, "admin")); err != nil {
 		t.Fatal(err)
 	}
@@ -67,9 +61,7 @@ func newFine(t *testing.T) *fine {
 func (f *fine) config(t *testing.T, user string) *rest.Config {
 	t.Helper()
 	c, err := f.Client(user)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c.QPS = -1 // a test is no client to be slowed down
 	return c
 }
@@ -88,9 +80,7 @@ func (f *fine) run(t *testing.T, user, input, sed string, args ...string) (stdou
 
 func (f *fine) apply(t *testing.T, manifest string) {
 	t.Helper()
-	if err := f.Apply(t.Context(), manifest); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Apply(t.Context(), manifest))
 }
 
 // The marks of rows: those that are tried through kube-apiserver only, and those about which the front door asks kube-apiserver.
@@ -148,9 +138,7 @@ func (f *fine) checkAnnotations(t *testing.T, row *requests.Row, want *fineAnnot
 	var last auditv1.Event
 	for line := range strings.Lines(readText(t, f.audited)) {
 		var event auditv1.Event
-		if err := json.Unmarshal([]byte(line), &event); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(line), &event))
 		if event.User.Username == row.User.Name && slices.Contains([]string{"create", "update", "patch"}, event.Verb) {
 			last = event
 		}
@@ -176,9 +164,7 @@ func (f *fine) checkGranularChecks(t *testing.T, rows []*requests.Row) {
 		_, body := proviso.Send(t, nil, http.MethodGet, "/metrics", "", "")
 		for _, match := range counter.FindAllStringSubmatch(body, -1) {
 			count, err := strconv.Atoi(match[1])
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			n += count
 		}
 		return n

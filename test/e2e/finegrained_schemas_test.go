@@ -33,9 +33,7 @@ func TestFineGrainedReviewsOfOthers(t *testing.T) {
 	apply(t, readText(t, "testdata/fields-pod.yaml"))
 	kube, _ := clients(t, "admin")
 	pod, err := kube.CoreV1().Pods("demo").Get(t.Context(), "e2e-fields", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pod.APIVersion, pod.Kind = "v1", "Pod"
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}, {Type: corev1.PodScheduled, Status: corev1.ConditionTrue}}
 	changed := func(change func(*corev1.Pod)) *corev1.Pod {
@@ -116,9 +114,7 @@ func (u *updateReview) ask(t *testing.T, proviso versioned.Interface) (allowed b
 			ConditionalAuthorization: &authorizationv1alpha1.ConditionalAuthorizationConfiguration{Mode: authorizationv1alpha1.ConditionsModeHumanReadable},
 		},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if n := len(access.Status.ConditionsChain); n == 0 || u.sets != 0 && n != u.sets {
 		return false, fmt.Sprintf("%d sets of conditions: %+v", n, access.Status)
 	}
@@ -130,8 +126,6 @@ func (u *updateReview) ask(t *testing.T, proviso versioned.Interface) (allowed b
 			OldObject: &runtime.RawExtension{Raw: u.before}, Object: &runtime.RawExtension{Raw: u.after},
 		},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return answer.Response.Allowed, answer.Response.Reason
 }

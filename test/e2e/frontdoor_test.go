@@ -179,9 +179,7 @@ func withCA(t *testing.T, caFile, certFile, keyFile string) *http.Client {
 func post(t *testing.T, c *http.Client, url, body string) (int, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	request.Header.Set("Content-Type", "application/json")
 	return sent(t, c, request)
 }
@@ -195,9 +193,7 @@ func TestFrontDoorClients(t *testing.T) {
 		return code
 	}
 	certFile, keyFile, err := stack.FrontDoorCertificate()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if code := ask(withCertificate(t, certFile, keyFile)); code != http.StatusOK {
 		t.Errorf("kube-apiserver: got %d", code)
 	}
@@ -205,9 +201,7 @@ func TestFrontDoorClients(t *testing.T) {
 		t.Errorf("without a certificate: got %d, want 401", code)
 	}
 	admin, err := tls.LoadX509KeyPair(stack.UserCertificate("admin"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if code := ask(insisting(t, admin)); code != http.StatusUnauthorized {
 		t.Errorf("with a certificate of the cluster: got %d, want 401", code)
 	}
@@ -219,9 +213,7 @@ func TestFrontDoorIsUpFirst(t *testing.T) {
 	restore(t)
 	urls, stopReplica, err := stack.Replicas(t.Context(), 1)
 	t.Cleanup(stopReplica)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	policies := func(url string) policyclient.ClusterAuthorizationPolicyInterface {
 		return stack.ClientAt(t, "admin-direct", url).PolicyV1alpha1().ClusterAuthorizationPolicies()
 	}
@@ -232,23 +224,17 @@ func TestFrontDoorIsUpFirst(t *testing.T) {
 	}
 	stopReplica()
 
-	if err := stack.KillKubeAPIServer(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, stack.KillKubeAPIServer())
 	alone, err := stack.AloneAt(t.Context(), stack.EtcdURL())
 	t.Cleanup(alone.Stop)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if code, body := post(t, withCA(t, stack.CAFile(), alone.CertFile, alone.KeyFile), alone.FrontDoorURL+frontdoor.AuthorizePath, carolReads); code != http.StatusOK || !strings.Contains(body, `"denied":true`) {
 		t.Errorf("with kube-apiserver down: got %d %s, want denied", code, body)
 	}
 	if list, err := policies(alone.URL).List(t.Context(), metav1.ListOptions{}); err == nil {
 		t.Errorf("with kube-apiserver down, somebody unknown reads policies: %v", list)
 	}
-	if err := stack.StartKubeAPIServer(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, stack.StartKubeAPIServer(t.Context()))
 	poll.Holds(t, "the server knows who its clients are", func() bool {
 		// A new connection each time: on an old one, the server has not asked for a certificate.
 		list, err := policies(alone.URL).List(t.Context(), metav1.ListOptions{})
@@ -262,15 +248,9 @@ func TestKubeAPIServerStartsWithoutProviso(t *testing.T) {
 	restore(t)
 	const namespace = "without-proviso"
 	inNamespace(t, namespace)
-	if err := stack.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	if err := stack.KillKubeAPIServer(); err != nil {
-		t.Fatal(err)
-	}
-	if err := stack.StartKubeAPIServer(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, stack.Kill())
+	must(t, stack.KillKubeAPIServer())
+	must(t, stack.StartKubeAPIServer(t.Context()))
 	mustKubectl(t, "carol", "get", "configmap", "c", "--namespace", namespace)
 	// kube-apiserver answers 500 where nobody allows and one could not be asked.
 	if out, errs, err := kubectl(t, "carol", "get", "secrets", "--namespace", namespace); err == nil || out != "" || (!strings.Contains(errs, "Forbidden") && !strings.Contains(errs, "InternalError")) {

@@ -78,24 +78,18 @@ func TestRestrictionsAndGates(t *testing.T) {
 func TestExclusionsThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	m := newMapped(t, "unread-exclusions")
-	if err := m.KillProviso(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.KillProviso())
 	m.SetArgs("--enable-demo-api")
 
 	// A store out of reach does not keep the server from starting; then the mapping is found.
-	if err := m.KillEtcd(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.KillEtcd())
 	ended := make(chan error, 1)
 	go func() { ended <- m.StartProviso(context.WithoutCancel(t.Context()), "/readyz") }()
 	poll.Holds(t, "the server says that the store does not answer", func() bool {
 		log, _ := m.Log()
 		return strings.Contains(log, storeDoesNotAnswer)
 	})
-	if err := m.StartEtcd(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.StartEtcd(t.Context()))
 	if err := <-ended; err == nil || !strings.Contains(err.Error(), "set --ignore-field-exclusions") {
 		t.Errorf("a store that was out of reach: got %v, want the server to end", err)
 	}
@@ -116,12 +110,8 @@ func TestExclusionsThatCannotBeRead(t *testing.T) {
 	}
 
 	// The server becomes ready when a store that was out of reach tells that nothing is excluded.
-	if err := m.KillProviso(); err != nil {
-		t.Fatal(err)
-	}
-	if err := m.KillEtcd(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.KillProviso())
+	must(t, m.KillEtcd())
 	log, _ := m.Log()
 	before := strings.Count(log, storeDoesNotAnswer)
 	go func() { ended <- m.StartProviso(context.WithoutCancel(t.Context()), "/readyz") }()
@@ -129,9 +119,7 @@ func TestExclusionsThatCannotBeRead(t *testing.T) {
 		log, _ := m.Log()
 		return strings.Count(log, storeDoesNotAnswer) > before
 	})
-	if err := m.StartEtcd(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.StartEtcd(t.Context()))
 	if err := <-ended; err != nil {
 		t.Errorf("a store without mappings that was out of reach: %v", err)
 	}

@@ -57,9 +57,7 @@ func policiesOfGates(t *testing.T, url string) (written []string) {
 	t.Helper()
 	for _, name := range []string{"e2e-gates-look", "e2e-gates-dev", "e2e-gates-locked"} {
 		p, err := stack.ClientAt(t, "admin-direct", url).PolicyV1alpha1().ClusterAuthorizationPolicies().Get(t.Context(), name, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		written = append(written, fmt.Sprintf("%s: %s, %d times", name, p.UID, p.Generation))
 	}
 	return written

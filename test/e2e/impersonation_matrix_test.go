@@ -117,9 +117,7 @@ func (m *impersonationMatrix) grant(t *testing.T) {
 	for _, row := range m.rows {
 		for _, grant := range row.grants {
 			key, err := json.Marshal([]any{grant.namespace, grant.rule})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if roles[string(key)] == nil {
 				roles[string(key)] = &role{impersonationGrant: grant}
 			}
@@ -157,9 +155,7 @@ func (m *impersonationMatrix) waitForGrants(t *testing.T, namespace string) {
 	t.Helper()
 	name := "impersonation-last" + namespace
 	grant := impersonationGrant{namespace: namespace, rule: rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"configmaps"}}}
-	if err := m.bind(t.Context(), name, grant, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.bind(t.Context(), name, grant, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}))
 	poll.Holds(t, "the permissions are in effect", func() bool {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: name, ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Resource: "configmaps", Namespace: namespace},

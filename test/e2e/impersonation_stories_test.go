@@ -99,9 +99,7 @@ func (s *story) nodeToken(t *testing.T) string {
 		t.Fatal(err)
 	}
 	token, err := podToken(t.Context(), kube, s.own("demo"), s.own("node-agent"), node.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return token
 }
 

@@ -31,13 +31,9 @@ func TestLibraryFromAnEmptyFolder(t *testing.T) {
 		t.Fatal("docs/library.md has no section From an empty folder")
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	port := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, listener.Close())
 	faults := strings.ReplaceAll(readText(t, "testdata/library-faults.sh"), "7443", port)
 	// The server ends with the shell, however this does.
 	script := "set -o errexit -o pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n"
@@ -66,9 +62,7 @@ func TestLibraryFromAnEmptyFolder(t *testing.T) {
 		t.Errorf("got %d files and %d blocks of commands", files, commands)
 	}
 	dir, err := os.MkdirTemp("", "lib") // short enough for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	cmd := exec.CommandContext(t.Context(), "bash", "-c", script)
 	cmd.Dir = dir

@@ -8,13 +8,11 @@ package e2e_test
 import (
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"testing"
 
 	"k8s.io/client-go/rest"
 
-	"github.com/proviso-authz/proviso/pkg/etcd"
 	"github.com/proviso-authz/proviso/test/library"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
@@ -23,9 +21,7 @@ import (
 func libraryKubeconfig(t *testing.T) string {
 	t.Helper()
 	cert, key, err := stack.NewUser("e2e-library-server")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return writeFile(t, "kubeconfig", fmt.Sprintf(`
 apiVersion: v1
 kind: Config
@@ -39,31 +35,14 @@ users: [{name: library, user: {client-certificate: %s, client-key: %s}}]
 // startLibrary runs the server of docs/library.md, which is not Proviso, and asks Proviso. It returns its URL.
 func startLibrary(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "lib") // short enough for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	member, err := etcd.Start(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = member.Close() })
-	endpoint, err := etcd.Endpoint(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	endpoint, dir := startEtcd(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	server, err := library.New(library.Options{
 		Kubeconfig: libraryKubeconfig(t), EtcdServers: []string{endpoint}, EtcdPrefix: "/library",
 		Listener: listener, CertDirectory: filepath.Join(dir, "certificates"),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	stopped := make(chan error, 1)
 	go func() { stopped <- server.PrepareRun().RunWithContext(t.Context()) }()
 	t.Cleanup(func() {

@@ -40,9 +40,7 @@ func TestCertificatesByCommand(t *testing.T) {
 func fileNames(t *testing.T, folder string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
@@ -57,13 +55,9 @@ func TestOverlaysAreValid(t *testing.T) {
 	mustKubectl(t, "admin", "create", "namespace", namespace)
 	for _, folder := range []string{"base", "overlays/demo", "overlays/ha", "overlays/managed"} {
 		dir := filepath.Join(stack.Manifests, "check", filepath.Base(folder))
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(dir, 0o755))
 		kustomization := fmt.Sprintf("namespace: %s\nresources: [../../%s]\n", namespace, folder)
-		if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(kustomization), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(kustomization), 0o600))
 		out := mustKubectl(t, "admin", "apply", "--server-side", "--force-conflicts", "--validate=strict", "--dry-run=server", "--field-manager=test", "-k", dir)
 		for _, want := range []string{
 			"deployment.apps/proviso-apiserver", "service/proviso-apiserver", "apiservice.apiregistration.k8s.io/v1alpha1.authorization.k8s.io",
@@ -133,9 +127,7 @@ func TestRunsAsNonRootOnReadOnlyRoot(t *testing.T) {
 func TestRunsWithTheArgumentsOfTheDeployment(t *testing.T) {
 	kube, _ := clients(t, "admin")
 	deployment, err := kube.AppsV1().Deployments(cluster.Namespace).Get(t.Context(), cluster.Service, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmdline := readText(t, fmt.Sprintf("/proc/%d/cmdline", stack.Pid()))
 	got := strings.Split(strings.TrimSuffix(cmdline, "\x00"), "\x00")[1:]
 	want := append(argumentsOf(deployment), cluster.UncachedArgs...)
@@ -159,9 +151,7 @@ func argumentsOf(deployment *appsv1.Deployment) []string {
 func TestProbes(t *testing.T) {
 	kube, _ := clients(t, "admin")
 	deployment, err := kube.AppsV1().Deployments(cluster.Namespace).Get(t.Context(), cluster.Service, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := deployment.Spec.Template.Spec.Containers[0]
 	for name, probe := range map[string]string{"startup": c.StartupProbe.HTTPGet.Path, "liveness": c.LivenessProbe.HTTPGet.Path, "readiness": c.ReadinessProbe.HTTPGet.Path} {
 		if code, body := request(t, anonymous(t), "GET", probe, nil, ""); code != 200 {

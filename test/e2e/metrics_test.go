@@ -33,36 +33,6 @@ import (
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
-// untouched are the metrics that no request of TestMetrics counts, with the reason. Other tests count them.
-var untouched = map[string]string{
-	"proviso_authorization_config_controller_automatic_reloads_total":                 "the file is read once a minute: TestReload of pkg/authorization/webhook",
-	"proviso_authorization_config_controller_automatic_reload_last_timestamp_seconds": "the file is read once a minute: TestReload of pkg/authorization/webhook",
-	"proviso_authorization_kube_apiserver_refusals_total":                             "hundreds of checks must wait: TestRefusalsAreCounted of pkg/authorization/webhook",
-	"proviso_enforcement_never_evaluated_total":                                       "no request can count it, unless there is a mistake: TestNeverEvaluated of pkg/enforcement",
-	"proviso_policy_compile_failures_total":                                           "a policy that does not compile is refused when it is written: TestPoliciesBrokenInEtcd",
-	"proviso_policy_audited_requests_total":                                           "the status of the policy is written some time later, which is a request: TestAuditedByPolicy of pkg/policy",
-	"proviso_webhook_conditions_answers_total":                                        "the gate UpstreamConditionalDecisions is off: TestConditionsAreCounted of pkg/innerdoor",
-	"proviso_webhook_authorize_unaudited_total":                                       "many slow evaluations must run at the same time: TestUnauditedAreCounted of pkg/frontdoor",
-	"proviso_webhook_authorize_webhooks_busy_total":                                   "many webhooks must be slow at the same time: TestCallsOfOneUser of pkg/frontdoor",
-	"proviso_webhook_authorize_namespaces_unevaluated_total":                          "many slow evaluations must run at the same time: TestUnevaluatedNamespacesAreCounted of pkg/frontdoor",
-	"proviso_inner_door_called":                                                       "the server of the test has no inner door: TestInnerDoor of test/e2e/innerdoor",
-	"proviso_inner_door_known":                                                        "the server of the test has no inner door: TestInnerDoor of test/e2e/innerdoor",
-	"proviso_inner_door_probes_total":                                                 "the server of the test has no inner door: TestInnerDoor of test/e2e/innerdoor",
-	"proviso_webhook_authorize_inner_door_answers_total":                              "the server of the test has no inner door: TestInnerDoor of test/e2e/innerdoor",
-	"proviso_webhook_authorize_inner_door_read_checks_total":                          "the server of the test has no inner door: TestInnerDoor of test/e2e/innerdoor",
-	"proviso_webhook_admit_requests_total":                                            "the server of the test has no inner door: TestWritesAreCounted of pkg/innerdoor",
-	"proviso_webhook_admit_refusals_total":                                            "the server of the test has no inner door: TestWritesAreCounted of pkg/innerdoor",
-	"proviso_webhook_admit_undecided_total":                                           "the server of the test has no inner door: TestWritesAreCounted of pkg/innerdoor",
-	"proviso_webhook_admit_duration_seconds":                                          "the server of the test has no inner door: TestWritesAreCounted of pkg/innerdoor",
-	"proviso_barrier_policies":                                                        "the server of the test writes no barriers: TestWritesAreCounted of pkg/barrier/barriercontroller",
-	"proviso_barrier_orphaned":                                                        "the server of the test writes no barriers: TestWritesAreCounted of pkg/barrier/barriercontroller",
-	"proviso_barrier_leader":                                                          "the server of the test writes no barriers: TestWritesAreCounted of pkg/barrier/barriercontroller",
-	"proviso_barrier_writes_total":                                                    "the server of the test writes no barriers: TestWritesAreCounted of pkg/barrier/barriercontroller",
-	"proviso_barrier_rollout_policies":                                                "the server of the test writes no barriers: tests of pkg/barrier/rollout",
-	"proviso_barrier_rollout_probes_total":                                            "the server of the test writes no barriers: tests of pkg/barrier/rollout",
-	"proviso_barrier_rollout_server_loaded":                                           "the server of the test writes no barriers: tests of pkg/barrier/rollout",
-}
-
 // examplesOfMetrics are the reviews in artifacts/examples/reviews that the table sends, by placeholder.
 var examplesOfMetrics = map[string]string{
 	"allowing": "conditions-allow", "failing": "conditions-error-denies", "unknown": "conditions-unknown-type", "depending": "conditions-impersonation", "deputy": "impersonation-deputy",
@@ -78,17 +48,11 @@ type measured struct {
 func newMeasured(t *testing.T) *measured {
 	t.Helper()
 	ca, err := pki.New(t.TempDir(), "front-door-ca", time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pair, err := ca.Client("kube-apiserver", "kube-apiserver")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	port := listener.Addr().(*net.TCPAddr).Port
 	_ = listener.Close()
 	// The bound on staleness is long, so that the server does not look for lost policies meanwhile.
@@ -100,9 +64,7 @@ func newMeasured(t *testing.T) *measured {
 	m.runner.Values = map[string]string{}
 	for placeholder, name := range examplesOfMetrics {
 		review, err := yaml.ToJSON([]byte(readText(t, filepath.Join(stack.Repository, "artifacts", "examples", "reviews", name+".yaml"))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		m.runner.Values[placeholder] = string(review)
 	}
 	m.runner.After = func(row *requests.Row, answer *requests.Answer, _ []*admissionv1.AdmissionRequest) {
@@ -159,9 +121,7 @@ func hooks(t *testing.T) (file string) {
 func (m *measured) waitForCache(t *testing.T, path, patched string) {
 	t.Helper()
 	var object metav1.PartialObjectMetadata
-	if err := json.Unmarshal([]byte(patched), &object); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(patched), &object))
 	if code, body := m.get(t, path+"?resourceVersion="+object.ResourceVersion); code != http.StatusOK {
 		t.Fatalf("%s: %d %s", path, code, body)
 	}
@@ -195,9 +155,7 @@ func (m *measured) scrape(t *testing.T) *exposition {
 				t.Fatalf("cannot read %q", line)
 			}
 			value, err := strconv.ParseFloat(match[3], 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			e.values[match[1]+match[2]] = value
 		}
 	}
@@ -294,9 +252,10 @@ func (e *exposition) print(shown map[string][]string) string {
 }
 
 // TestMetrics makes one request for each outcome, to a server of its own, and compares all of its metrics. A metric that
-// no request counts fails the test, unless untouched has a reason.
+// no request counts fails the test, unless the table has a reason.
 func TestMetrics(t *testing.T) {
-	m, table := newMeasured(t), readRequests(t, "metrics.yaml")
+	var about struct{ Untouched map[string]string }
+	m, table := newMeasured(t), requests.ReadFile(t, "testdata/metrics.yaml", &about)
 	m.apply(t, table.Manifest())
 	m.runner.Run(t, table.Rows["before"])
 	poll.Holds(t, "all policies are ready", func() bool {
@@ -311,11 +270,11 @@ func TestMetrics(t *testing.T) {
 	documented := readText(t, filepath.Join(stack.Repository, "docs", "metrics.md"))
 	for _, match := range regexp.MustCompile("(?m)^\\| `(proviso_[a-z_]+)` ").FindAllStringSubmatch(documented, -1) {
 		name := match[1]
-		switch reason, excused := untouched[name]; {
+		switch reason, excused := about.Untouched[name]; {
 		case touched[name] == nil && !excused:
 			t.Errorf("no request counts %s", name)
 		case touched[name] != nil && excused:
-			t.Errorf("a request counts %s, which untouched excuses: %s", name, reason)
+			t.Errorf("a request counts %s, which the table excuses: %s", name, reason)
 		}
 		delete(touched, name)
 	}

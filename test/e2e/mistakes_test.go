@@ -35,11 +35,8 @@ type mistake struct {
 
 func mistakes(t *testing.T) []mistake {
 	t.Helper()
-	content := readText(t, filepath.Join("testdata", "mistakes.yaml"))
 	var rows []mistake
-	if err := yaml.UnmarshalStrict([]byte(content), &rows); err != nil {
-		t.Fatal(err)
-	}
+	readYAML(t, "testdata/mistakes.yaml", &rows)
 	return rows
 }
 
@@ -52,9 +49,7 @@ func (m *mistake) policy(t *testing.T, name string) string {
 	spec := map[string]any{
 		"effect": "Allow", "subjects": []any{map[string]any{"kind": "User", "name": "mia"}}, "condition": `object.spec.storageClassName == "dev"`,
 	}
-	if err := yaml.Unmarshal([]byte(m.Write), &changes); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal([]byte(m.Write), &changes))
 	if changes["nonResourceURLs"] != nil {
 		rule = map[string]any{}
 	}
@@ -71,9 +66,7 @@ func (m *mistake) policy(t *testing.T, name string) string {
 	text, err := json.Marshal(map[string]any{
 		"apiVersion": policyv1alpha1.SchemeGroupVersion.String(), "kind": "ClusterAuthorizationPolicy", "metadata": map[string]any{"name": name}, "spec": spec,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 
@@ -181,9 +174,7 @@ func TestRightPoliciesHaveNoWarnings(t *testing.T) {
 	c := config(t, "admin")
 	c.WarningHandler = recorder
 	client, err := versioned.NewForConfig(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for where, spec := range specs {
 		poll.Holds(t, where+" is checked", func() bool {
 			recorder.warnings = nil
@@ -247,9 +238,7 @@ func rightPolicies(t *testing.T) map[string]*policyv1alpha1.AuthorizationPolicyS
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	for _, set := range readTable(t) {
 		for i := range set.Policies {

@@ -164,9 +164,7 @@ func newRequester(t *testing.T, user string) *requester {
 	c := config(t, user)
 	c.Dial = (&net.Dialer{}).DialContext // keeps the transport from being shared
 	client, err := rest.HTTPClientFor(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(client.CloseIdleConnections)
 	return &requester{client}
 }

@@ -85,9 +85,7 @@ func enforcementTable(t *testing.T, policies string) string {
 	out := mustKubectl(t, "admin", "get", "-f", policies, "-o", "json")
 	if err := json.Unmarshal([]byte(out), &list); err != nil || len(list.Items) == 0 { // kubectl prints one object as itself
 		list.Items = make([]policyv1alpha1.ClusterAuthorizationPolicy, 1)
-		if err := json.Unmarshal([]byte(out), &list.Items[0]); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(out), &list.Items[0]))
 	}
 	var b strings.Builder
 	b.WriteString("| policy | requests | decided at | result |\n| --- | --- | --- | --- |\n")
@@ -207,23 +205,12 @@ func ask(t *testing.T, client versioned.Interface, file string) authorizationv1a
 	return answer.Status
 }
 
-// readYAML reads an object. A field that it does not have is an error.
-func readYAML(t *testing.T, file string, into any) {
-	t.Helper()
-	content := readText(t, file)
-	if err := yaml.UnmarshalStrict([]byte(content), into); err != nil {
-		t.Fatalf("%s: %v", file, err)
-	}
-}
-
 // TestPoliciesExamplesAreComplete finds files that nothing tests, and files that are
 // missing.
 func TestPoliciesExamplesAreComplete(t *testing.T) {
 	t.Parallel()
 	entries, err := os.ReadDir(filepath.Join(stack.Repository, "artifacts", "examples"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var want, got []string
 	for _, tc := range useCases {
 		want = append(want, tc.name)
@@ -239,9 +226,7 @@ func TestPoliciesExamplesAreComplete(t *testing.T) {
 	}
 	for _, name := range got {
 		entries, err := os.ReadDir(useCaseFile(name, ""))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var files []string
 		for _, entry := range entries {
 			files = append(files, entry.Name())

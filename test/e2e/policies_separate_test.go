@@ -69,9 +69,7 @@ func TestWeakeningADeny(t *testing.T) {
 	get := func() any {
 		t.Helper()
 		stored, err := s.client.PolicyV1alpha1().ClusterAuthorizationPolicies().Get(t.Context(), "guard", metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return stored
 	}
 	before := get()

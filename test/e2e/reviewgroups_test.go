@@ -115,9 +115,7 @@ func takeOver(t *testing.T, group string) {
 // register registers a group of reviews again, unless kube-apiserver owns it.
 func register(t *testing.T, group string) {
 	t.Helper()
-	if err := stack.RegisterVersions(t.Context(), "v1alpha1."+group); err != nil {
-		t.Fatal(err)
-	}
+	must(t, stack.RegisterVersions(t.Context(), "v1alpha1."+group))
 }
 
 // TestReviewGroupsAreIndependent takes each group of reviews away from Proviso in several ways, and checks that the other group
@@ -181,21 +179,15 @@ func TestReviewGroupsAreIndependent(t *testing.T) {
 		owned("the dev cluster")
 		// The preflight of a server that starts while kube-apiserver owns the group.
 		url, stop, err := stack.Replica(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer stop()
 		waitForReplica(t, url, officialReviews+": kube_apiserver: ")
 		owned("a server that starts")
 	})
 
 	t.Run("restart of kube-apiserver", func(t *testing.T) {
-		if err := stack.KillKubeAPIServer(); err != nil {
-			t.Fatal(err)
-		}
-		if err := stack.StartKubeAPIServer(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, stack.KillKubeAPIServer())
+		must(t, stack.StartKubeAPIServer(t.Context()))
 		// kube-apiserver deletes an APIService that it manages and does not serve.
 		waitForNotFound(t, alice, officialReviews)
 		register(t, "authorization.k8s.io")
@@ -232,9 +224,7 @@ func TestConditionsOnWhatKubeAPIServerServes(t *testing.T) {
 			answer, err := kube.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 				User: "rk-alice", ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "create", Group: group, Version: "v1alpha1", Resource: resources[group]},
 			}}, metav1.CreateOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if answer.Status.Allowed == want {
 				return ""
 			}

@@ -18,9 +18,7 @@ import (
 func examples(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(stack.Repository, "artifacts", "examples", "reviews", "*.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var reviews []string
 	for _, file := range files {
 		if !strings.HasSuffix(file, ".golden.yaml") {
@@ -75,9 +73,7 @@ func exampleIn(t *testing.T, file, version string) string {
 func TestExampleReviewsHaveNoOrphans(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join(stack.Repository, "artifacts", "examples", "reviews", "*.golden.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, file := range files {
 		if _, err := os.Stat(strings.TrimSuffix(file, ".golden.yaml") + ".yaml"); err != nil {
 			t.Errorf("%s is the answer to nothing", file)

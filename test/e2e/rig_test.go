@@ -14,9 +14,11 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
+	"github.com/proviso-authz/proviso/pkg/etcd"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
@@ -25,6 +27,36 @@ import (
 var routes = []struct{ name, suffix string }{
 	{"direct", "-direct"},
 	{"kube", ""}, // through kube-apiserver and its front door
+}
+
+// must ends a test that cannot go on after an error.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// startEtcd starts an etcd, which ends with the test, and returns its URL and a directory for its client, whose path is short enough for a socket.
+func startEtcd(t *testing.T) (endpoint, dir string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "e2e")
+	must(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	member, err := etcd.Start(t.Context(), dir)
+	must(t, err)
+	t.Cleanup(func() { _ = member.Close() })
+	endpoint, err = etcd.Endpoint(dir)
+	must(t, err)
+	return endpoint, dir
+}
+
+// readYAML reads an object. A field that it does not have is an error.
+func readYAML(t *testing.T, file string, into any) {
+	t.Helper()
+	if err := yaml.UnmarshalStrict([]byte(readText(t, file)), into); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
 }
 
 // readRequests reads a table of requests in testdata.
@@ -37,9 +69,7 @@ func readRequests(t *testing.T, name string, marks ...string) *requests.Table {
 func readText(t *testing.T, file string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 
@@ -137,9 +167,7 @@ func startReplica(t *testing.T, args ...string) (url string) {
 	t.Helper()
 	url, stop, err := stack.Replica(t.Context(), args...)
 	t.Cleanup(stop)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return url
 }
 
@@ -148,9 +176,7 @@ func startAlone(t *testing.T, args ...string) *cluster.Alone {
 	t.Helper()
 	alone, err := stack.Alone(t.Context(), args...)
 	t.Cleanup(alone.Stop)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return alone
 }
 

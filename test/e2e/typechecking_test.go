@@ -24,9 +24,7 @@ func TestTypeChecking(t *testing.T) {
 	var clients []discovery.DiscoveryInterface
 	for _, user := range []string{"alice-direct", "alice"} { // what every user may read suffices
 		client, err := discovery.NewDiscoveryClientForConfig(config(t, user))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		clients = append(clients, client)
 	}
 	for _, tc := range []struct {
@@ -62,13 +60,9 @@ func eventually(t *testing.T, clients []discovery.DiscoveryInterface, policy *po
 	poll.Until(t.Context(), 20*time.Second, func() bool {
 		published := typechecking.NewDiscovery(clients...)
 		checker, err := typechecking.New(published, published)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got, err := checker.Check(policy)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		diff = cmp.Diff(want, got.ExpressionWarnings)
 		return diff == ""
 	})

@@ -151,9 +151,7 @@ func TestKubeAPIServerThatHandlesConditions(t *testing.T) {
 		}
 	}
 	certFile, keyFile, err := stack.FrontDoorCertificate()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if code, _ := post(t, withCA(t, stack.CAFile(), certFile, keyFile), stack.FrontDoorURL()+innerdoor.ConditionsPath, `{}`); code != http.StatusNotFound {
 		t.Errorf("without the gate, conditions are evaluated: %d", code)
 	}

@@ -84,9 +84,7 @@ func writeAuthorizationConfig(t *testing.T, webhooks ...webhookAuthorizer) (file
 			kubeconfig.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: "user"}
 		}
 		path := filepath.Join(t.TempDir(), "kubeconfig")
-		if err := clientcmd.WriteToFile(*kubeconfig, path); err != nil {
-			t.Fatal(err)
-		}
+		must(t, clientcmd.WriteToFile(*kubeconfig, path))
 		content += fmt.Sprintf("- type: Webhook\n  name: %s\n  webhook:\n    timeout: 10s\n    connectionInfo: {type: KubeConfigFile, kubeConfigFile: %s}%s\n", w.name, path, w.settings)
 	}
 	return writeFile(t, "config.yaml", content)

@@ -10,6 +10,8 @@ import (
 	"encoding/pem"
 	"strings"
 	"testing"
+
+	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
 func TestAPIServiceIsAvailable(t *testing.T) {
@@ -60,21 +62,6 @@ func TestDiscovery(t *testing.T) {
 			t.Errorf("kubectl api-resources does not list %q:\n%s", want, resources)
 		}
 	}
-	for _, user := range []string{"alice", "alice-direct"} {
-		var list struct {
-			Resources []struct{ Name, Kind string }
-		}
-		must(t, json.Unmarshal([]byte(mustKubectl(t, user, "get", "--raw", "/apis/authorization.k8s.io/v1alpha1")), &list))
-		kinds := map[string]bool{}
-		for _, r := range list.Resources {
-			kinds[r.Kind] = true
-		}
-		for _, kind := range []string{"SubjectAccessReview", "SelfSubjectAccessReview", "LocalSubjectAccessReview", "AuthorizationConditionsReview", "ImpersonationReview"} {
-			if !kinds[kind] {
-				t.Errorf("%s: the group does not list %s: %+v", user, kind, list)
-			}
-		}
-	}
 }
 
 func TestExplain(t *testing.T) {
@@ -112,31 +99,12 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-func TestOpenAPIVersions(t *testing.T) {
+// TestEndpoints reads what servers publish.
+func TestEndpoints(t *testing.T) {
 	t.Parallel()
-	for path, want := range map[string]string{
-		"/openapi/v3/apis/authorization.k8s.io/v1alpha1":      `"AuthorizationConditionsReview"`,
-		"/openapi/v3/apis/authorization.proviso.dev/v1alpha1": `"AuthorizationConditionsReview"`,
-		"/openapi/v2": "dev.proviso.authorization.v1alpha1.AuthorizationConditionsReview",
-	} {
-		for _, user := range []string{"admin", "admin-direct"} {
-			if got := mustKubectl(t, user, "get", "--raw", path); !strings.Contains(got, want) {
-				t.Errorf("%s: %s has no %s", user, path, want)
-			}
-		}
+	table := readRequests(t, "discovery.yaml")
+	for _, route := range routes {
+		(&requests.Runner{Sender: newSender(t, "admin"+route.suffix)}).Run(t, table.Rows["both"])
 	}
-}
-
-func TestServerEndpoints(t *testing.T) {
-	t.Parallel()
-	for path, want := range map[string]string{
-		"/healthz": "ok", "/livez": "ok", "/readyz": "ok",
-		"/readyz?verbose": "[+]etcd ok",
-		"/metrics":        "apiserver_request_total",
-		"/version":        `"gitVersion": "v0.1.0-dev.`,
-	} {
-		if got := mustKubectl(t, "admin-direct", "get", "--raw", path); !strings.Contains(got, want) {
-			t.Errorf("%s: got %.300s, want %q in it", path, got, want)
-		}
-	}
+	(&requests.Runner{Sender: newSender(t, "admin-direct")}).Run(t, table.Rows["direct"])
 }

@@ -35,7 +35,7 @@ import (
 // message of a refusal must be the same. Each row has a requester of its own, because the server remembers which mode a requester used last. Then it makes the requests to the
 // replica with the mode conditional, whose filter must do the same, because no requester has permissions of that mode.
 func (i *impersonationTests) testMatrix(t *testing.T) {
-	rows := impersonationRows()
+	rows := impersonationRows(t)
 	if len(rows) < 300 {
 		t.Fatalf("there are %d rows, want at least 300", len(rows))
 	}
@@ -174,7 +174,7 @@ func (m *impersonationMatrix) send(t *testing.T, sender *requests.Sender, log st
 		if m.tokens[i] != "" {
 			as = &requests.User{Token: m.tokens[i]}
 		}
-		answer, err := sender.Do(ctx, as, requests.Request{Method: row.request.method, Path: row.request.path, Header: row.header(m.tokens[i] != "")})
+		answer, err := sender.Do(ctx, as, requests.Request{Method: row.request.Method, Path: row.request.Path, Header: row.header(m.tokens[i] != "")})
 		if err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package e2e_test
 
 import (
+	"context"
 	"encoding/json"
 	"encoding/pem"
 	"strings"
@@ -66,37 +67,11 @@ func TestDiscovery(t *testing.T) {
 
 func TestExplain(t *testing.T) {
 	t.Parallel()
-	for field, want := range map[string]string{
-		"authorizationconditionsreviews.request.conditionSets.conditions.effect":                    "FIELD: effect <string>",
-		"authorizationconditionsreviews.request.conditionSets.conditionsChain.conditions.condition": "10240 bytes",
-		"authorizationconditionsreviews.request.impersonation.request.verb":                         "such as get",
-		"subjectaccessreviews.status.conditionsChain.failureMode":                                   "NoOpinion",
-		"subjectaccessreviews.spec.conditionalAuthorization.mode":                                   "HumanReadable",
-	} {
-		for _, version := range []string{"authorization.k8s.io/v1alpha1", "authorization.proviso.dev/v1alpha1"} {
-			if got := mustKubectl(t, "alice", "explain", field, "--api-version="+version); !strings.Contains(got, want) {
-				t.Errorf("kubectl explain %s --api-version=%s: got\n%s\nwant %q in it", field, version, got, want)
-			}
-		}
-	}
-	for field, want := range map[string][]string{
-		"clusterauthorizationpolicies.spec.effect":               {"ENUM:", "NoOpinion"},
-		"clusterauthorizationpolicies.spec.subjects":             {"at most 256", "Required with the effect Allow"},
-		"authorizationpolicies.spec.rules.verbs":                 {"At least 1 and at most 64, each of at most 253 bytes"},
-		"authorizationpolicies.spec.condition":                   {"at most 10240 bytes", "request.userInfo.groups", "request.labelSelector.requirements", "namespaceObject:"},
-		"clusterauthorizationpolicies.status.enforcement.at":     {"ENUM:", "FrontDoor"},
-		"clusterauthorizationpolicies.status.enforcement.result": {"ENUM:", "DeniesUnconditionally"},
-	} {
-		got := strings.Join(strings.Fields(mustKubectl(t, "alice", "explain", field, "--api-version=policy.proviso.dev/v1alpha1")), " ")
-		for _, part := range want {
-			if !strings.Contains(got, part) {
-				t.Errorf("kubectl explain %s: got\n%s\nwant %q in it", field, got, part)
-			}
-		}
-	}
-	if got := mustKubectl(t, "alice", "explain", "vm.spec.disks.sizeGiB"); !strings.Contains(got, "size of the disk in GiB") {
-		t.Errorf("kubectl explain vm.spec.disks.sizeGiB: got\n%s", got)
-	}
+	runner := &requests.Runner{Kubectl: func(_ context.Context, row *requests.Row, args ...string) (string, error) {
+		out, err := kubectlOf(t, row.User.Name, "", args...)
+		return strings.Join(strings.Fields(out), " "), err
+	}}
+	runner.Run(t, readRequests(t, "discovery.yaml").Rows["explain"])
 }
 
 // TestEndpoints reads what servers publish.

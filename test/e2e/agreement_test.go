@@ -17,109 +17,18 @@ import (
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 )
 
-const agreementRBAC = `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: agreement}
-rules:
-- {apiGroups: [""], resources: [pods, pods/log], verbs: [get, list]}
-- {apiGroups: [""], resources: [pods/exec], verbs: [create]}
-- {apiGroups: [""], resources: [configmaps], resourceNames: [one, two], verbs: [get, update]}
-- {apiGroups: [apps], resources: ["*"], verbs: [get]}
-- {apiGroups: ["*"], resources: ["*/scale"], verbs: [update]}
-- {apiGroups: [demo.proviso.dev], resources: [virtualmachines], verbs: ["*"]}
-- {nonResourceURLs: [/metrics, /logs/*], verbs: [get]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: agreement}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: agreement}
-subjects:
-- {apiGroup: rbac.authorization.k8s.io, kind: User, name: dora}
-- {apiGroup: rbac.authorization.k8s.io, kind: Group, name: "team:blue"}
-- {kind: ServiceAccount, name: robot, namespace: demo}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: agreement-view, namespace: demo}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: agreement}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: erik}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: agreement-dangling}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: does-not-exist}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: frida}]
-`
-
-// subjects and reviews make the table of TestAgreement: each of the one about each of
-// the other.
-func subjects() map[string]authorizationv1.SubjectAccessReviewSpec {
-	return map[string]authorizationv1.SubjectAccessReviewSpec{
-		"a user":               {User: "dora"},
-		"a user of one group":  {User: "somebody", Groups: []string{"team:blue", "system:authenticated"}},
-		"a group":              {Groups: []string{"team:blue"}},
-		"a user in namespaces": {User: "erik", UID: "17", Groups: []string{"system:authenticated"}},
-		"a user with extras":   {User: "dora", Extra: map[string]authorizationv1.ExtraValue{"example.com/scope": {"a", "b"}, "authorization.proviso.dev/delegated": {"forged"}}},
-		"a binding to nothing": {User: "frida"},
-		"a service account":    {User: "system:serviceaccount:demo:robot", Groups: []string{"system:serviceaccounts", "system:serviceaccounts:demo"}},
-		"a node":               {User: "system:node:n1", Groups: []string{"system:nodes"}},
-		"an administrator":     {User: "root", Groups: []string{"system:masters"}},
-		"anonymous":            {User: "system:anonymous", Groups: []string{"system:unauthenticated"}},
-		"a hostile name":       {User: `dora" || "a" == "a`, Groups: []string{"x\ny"}},
-	}
-}
-
-func reviewSpecs() map[string]authorizationv1.SubjectAccessReviewSpec {
-	resource := func(a authorizationv1.ResourceAttributes) authorizationv1.SubjectAccessReviewSpec {
-		return authorizationv1.SubjectAccessReviewSpec{ResourceAttributes: &a}
-	}
-	path := func(verb, path string) authorizationv1.SubjectAccessReviewSpec {
-		return authorizationv1.SubjectAccessReviewSpec{NonResourceAttributes: &authorizationv1.NonResourceAttributes{Verb: verb, Path: path}}
-	}
-	return map[string]authorizationv1.SubjectAccessReviewSpec{
-		"get pods":              resource(authorizationv1.ResourceAttributes{Verb: "get", Resource: "pods", Namespace: "demo", Name: "p"}),
-		"list pods everywhere":  resource(authorizationv1.ResourceAttributes{Verb: "list", Resource: "pods"}),
-		"list with selectors":   resource(authorizationv1.ResourceAttributes{Verb: "list", Resource: "pods", FieldSelector: &authorizationv1.FieldSelectorAttributes{RawSelector: "spec.nodeName=n1"}, LabelSelector: &authorizationv1.LabelSelectorAttributes{Requirements: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "NotIn", Values: []string{"b"}}}}}),
-		"a bad selector":        resource(authorizationv1.ResourceAttributes{Verb: "list", Resource: "pods", LabelSelector: &authorizationv1.LabelSelectorAttributes{RawSelector: "a in ("}}),
-		"delete pods":           resource(authorizationv1.ResourceAttributes{Verb: "delete", Resource: "pods", Namespace: "demo"}),
-		"get pods/log":          resource(authorizationv1.ResourceAttributes{Verb: "get", Resource: "pods", Subresource: "log", Namespace: "demo", Name: "p"}),
-		"create pods/exec":      resource(authorizationv1.ResourceAttributes{Verb: "create", Resource: "pods", Subresource: "exec", Namespace: "other", Name: "p"}),
-		"get pods/exec":         resource(authorizationv1.ResourceAttributes{Verb: "get", Resource: "pods", Subresource: "exec", Namespace: "demo", Name: "p"}),
-		"a named config map":    resource(authorizationv1.ResourceAttributes{Verb: "update", Resource: "configmaps", Namespace: "demo", Name: "one"}),
-		"another config map":    resource(authorizationv1.ResourceAttributes{Verb: "update", Resource: "configmaps", Namespace: "demo", Name: "three"}),
-		"any config map":        resource(authorizationv1.ResourceAttributes{Verb: "update", Resource: "configmaps", Namespace: "demo"}),
-		"get deployments":       resource(authorizationv1.ResourceAttributes{Verb: "get", Group: "apps", Version: "v1", Resource: "deployments"}),
-		"get any of apps":       resource(authorizationv1.ResourceAttributes{Verb: "get", Group: "apps", Version: "*", Resource: "*"}),
-		"scale of anything":     resource(authorizationv1.ResourceAttributes{Verb: "update", Group: "example.com", Resource: "things", Subresource: "scale"}),
-		"machines":              resource(authorizationv1.ResourceAttributes{Verb: "patch", Group: "demo.proviso.dev", Version: "v1alpha1", Resource: "virtualmachines", Namespace: "demo", Name: "one"}),
-		"all verbs on machines": resource(authorizationv1.ResourceAttributes{Verb: "*", Group: "demo.proviso.dev", Resource: "virtualmachines"}),
-		"everything":            resource(authorizationv1.ResourceAttributes{Verb: "*", Group: "*", Version: "*", Resource: "*"}),
-		"nothing in particular": resource(authorizationv1.ResourceAttributes{}),
-		"create reviews":        resource(authorizationv1.ResourceAttributes{Verb: "create", Group: "authorization.k8s.io", Version: "v1alpha1", Resource: "selfsubjectaccessreviews"}),
-		"impersonation":         resource(authorizationv1.ResourceAttributes{Verb: "impersonate", Resource: "users", Name: "dora"}),
-		"constrained":           resource(authorizationv1.ResourceAttributes{Verb: "impersonate-on:user-info:list", Resource: "pods"}),
-		"a verb of one's own":   resource(authorizationv1.ResourceAttributes{Verb: "use", Group: "policy", Resource: "podsecuritypolicies", Name: "restricted"}),
-		"a node":                resource(authorizationv1.ResourceAttributes{Verb: "update", Resource: "nodes", Subresource: "status", Name: "n1"}),
-		"a secret":              resource(authorizationv1.ResourceAttributes{Verb: "get", Resource: "secrets", Namespace: "demo", Name: "s"}),
-		"get /metrics":          path("get", "/metrics"),
-		"get /metrics/":         path("get", "/metrics/"),
-		"get below /logs":       path("get", "/logs/a/b"),
-		"post /metrics":         path("post", "/metrics"),
-		"get /healthz":          path("get", "/healthz"),
-		"delete /healthz":       path("delete", "/healthz"),
-		"get /version":          path("get", "/version"),
-		"no path":               path("get", ""),
-	}
+// agreementTable is the table of TestAgreement: each of the subjects about each of the reviews.
+type agreementTable struct {
+	Subjects, Reviews map[string]authorizationv1.SubjectAccessReviewSpec
 }
 
 // TestAgreement sends Proviso and kube-apiserver the same reviews. With no policy in the
 // way the answers must be the same.
 func TestAgreement(t *testing.T) {
 	t.Parallel()
-	if _, errs, err := kubectlWithInput(t, "admin", agreementRBAC, "apply", "-f", "-"); err != nil {
-		t.Fatal(errs)
-	}
+	apply(t, readText(t, "testdata/agreement-rbac.yaml"))
+	table := &agreementTable{}
+	readYAML(t, "testdata/agreement.yaml", table)
 	kube, proviso := clients(t, "admin")
 	var (
 		mu      sync.Mutex
@@ -127,8 +36,8 @@ func TestAgreement(t *testing.T) {
 		answers = map[string]int{}
 		limit   = make(chan struct{}, 16)
 	)
-	for who, subject := range subjects() {
-		for what, asked := range reviewSpecs() {
+	for who, subject := range table.Subjects {
+		for what, asked := range table.Reviews {
 			spec := subject
 			spec.ResourceAttributes, spec.NonResourceAttributes = asked.ResourceAttributes, asked.NonResourceAttributes
 			group.Go(func() {

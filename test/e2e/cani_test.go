@@ -6,8 +6,8 @@ SPDX-License-Identifier: Apache-2.0
 package e2e_test
 
 import (
+	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -17,149 +17,33 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	"github.com/proviso-authz/proviso/test/testutil/golden"
+	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
-// canIManifest has the objects, RBAC and policies of TestCanI, in a namespace of its own. carol may do nothing by RBAC, admin everything.
-const canIManifest = `
-apiVersion: v1
-kind: List
-items:
-- {apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: can-i}, data: {a: b}}
-- {apiVersion: v1, kind: ConfigMap, metadata: {name: d, namespace: can-i}, data: {a: b}}
-- {apiVersion: demo.proviso.dev/v1alpha1, kind: VirtualMachine, metadata: {name: dev, namespace: can-i, labels: {class: dev}}, spec: {image: debian-12, storageClassName: dev}}
-- {apiVersion: demo.proviso.dev/v1alpha1, kind: VirtualMachine, metadata: {name: prod, namespace: can-i, labels: {class: prod}}, spec: {image: debian-12, storageClassName: prod, tags: [guarded]}}
-- apiVersion: rbac.authorization.k8s.io/v1
-  kind: Role
-  metadata: {name: alice, namespace: can-i}
-  rules:
-  - {apiGroups: [demo.proviso.dev], resources: [virtualmachines], verbs: [get, list, watch]}
-  - {apiGroups: [""], resources: [configmaps], verbs: [get, update]}
-- apiVersion: rbac.authorization.k8s.io/v1
-  kind: Role
-  metadata: {name: bob, namespace: can-i}
-  rules:
-  - {apiGroups: [demo.proviso.dev], resources: [virtualmachines, virtualmachines/status, virtualmachines/console], verbs: ["*"]}
-  - {apiGroups: [""], resources: [configmaps], verbs: [get, list, create, update]}
-- apiVersion: rbac.authorization.k8s.io/v1
-  kind: Role
-  metadata: {name: agent, namespace: can-i}
-  rules:
-  - {apiGroups: [demo.proviso.dev], resources: [virtualmachines/console], verbs: [get]}
-- {apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: alice, namespace: can-i}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: alice}, subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: alice}]}
-- {apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: bob, namespace: can-i}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: bob}, subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: bob}]}
-- {apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: agent, namespace: can-i}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: agent}, subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: agent}]}
-`
-
-// canIPolicies are the policies of TestCanI by name: whom they are for, and the rest of their specs in YAML.
-var canIPolicies = []struct{ name, user, spec string }{
-	{"dev-class", "carol", `{effect: Allow, description: carol manages machines of class dev, rules: [{verbs: [create, update, patch, delete, deletecollection], apiGroups: [demo.proviso.dev], apiVersions: [v1alpha1], resources: [virtualmachines]}], condition: '(operation == "DELETE" ? oldObject : object).spec.storageClassName == "dev"'}`},
-	{"look", "carol", `{effect: Allow, rules: [{verbs: [get, list], apiGroups: [demo.proviso.dev], resources: [virtualmachines]}]}`},
-	{"one-map", "carol", `{effect: Allow, rules: [{verbs: [get], apiGroups: [""], resources: [configmaps], resourceNames: [c]}]}`},
-	{"new-maps", "carol", `{effect: Allow, description: conditions on core objects are not enforced, rules: [{verbs: [create], apiGroups: [""], apiVersions: [v1], resources: [configmaps]}], condition: 'size(object.data) == 1'}`},
-	{"console", "carol", `{effect: Allow, description: carol opens consoles without a command, rules: [{verbs: [get, create], apiGroups: [demo.proviso.dev], apiVersions: [v1alpha1], resources: [virtualmachines/console]}], condition: 'object.?command.orValue("") == ""'}`},
-	{"guarded", "bob", `{effect: Deny, description: guarded machines stay, rules: [{verbs: [delete], apiGroups: [demo.proviso.dev], apiVersions: [v1alpha1], resources: [virtualmachines]}], condition: '"guarded" in oldObject.spec.?tags.orValue([])'}`},
-	{"no-edge", "bob", `{effect: Deny, description: bob places nothing at the edge, rules: [{verbs: [create, update], apiGroups: [demo.proviso.dev], apiVersions: ["*"], resources: [virtualmachines]}], condition: 'object.spec.?nodeName.orValue("") == "edge"'}`},
-	{"no-collections", "bob", `{effect: Deny, rules: [{verbs: [deletecollection], apiGroups: [demo.proviso.dev], resources: [virtualmachines]}]}`},
-	{"small-maps", "bob", `{effect: Deny, description: conditions on core objects always deny, rules: [{verbs: [create], apiGroups: [""], apiVersions: [v1], resources: [configmaps]}], condition: 'size(object.data) > 1'}`},
-	{"not-prod", "alice", `{effect: Deny, rules: [{verbs: [get], apiGroups: [demo.proviso.dev], resources: [virtualmachines], resourceNames: [prod]}]}`},
-	{"by-name", "alice", `{effect: Allow, description: alice patches the machine dev, rules: [{verbs: [patch], apiGroups: [demo.proviso.dev], resources: [virtualmachines]}], condition: 'request.name == "dev"'}`},
-	{"not-d", "alice", `{effect: Deny, description: alice leaves d alone, rules: [{verbs: [update], apiGroups: [""], resources: [configmaps]}], condition: 'request.name == "d"'}`},
-	{"this-version", "agent", `{effect: Allow, description: agent knows v1alpha1 only, rules: [{verbs: [get, list], apiGroups: [demo.proviso.dev], apiVersions: [v1alpha1], resources: [virtualmachines]}]}`},
-	{"another-version", "agent", `{effect: Allow, rules: [{verbs: [watch], apiGroups: [demo.proviso.dev], apiVersions: [v9], resources: [virtualmachines]}]}`},
-	{"patches", "agent", `{effect: Allow, rules: [{verbs: [patch], apiGroups: [demo.proviso.dev], resources: [virtualmachines]}]}`},
-	{"not-on-prod", "agent", `{effect: NoOpinion, description: policies do not let agent patch prod, rules: [{verbs: [patch], apiGroups: [demo.proviso.dev], apiVersions: [v1alpha1], resources: [virtualmachines]}], condition: 'oldObject.spec.storageClassName == "prod"'}`},
+// canITable is testdata/can-i.yaml.
+type canITable struct {
+	Setup  []json.RawMessage
+	Checks []*canICheck
 }
 
 const (
-	canIMachines   = "virtualmachines.demo.proviso.dev"
-	canIMaps       = "configmaps"
-	dependsOn      = "the answer depends on conditions, and the review does not name one verb, group, version and resource: "
-	allowedIf      = dependsOn + "allowed on conditions: "
-	deniedIf       = dependsOn + "one condition could deny: "
-	keptIf         = dependsOn + "one condition could keep Allow policies from allowing: "
-	canIConditions = `policy=can-i/`
+	canIMachines = "virtualmachines.demo.proviso.dev"
+	canIMaps     = "configmaps"
+	dependsOn    = "the answer depends on conditions, and the review does not name one verb, group, version and resource: "
 )
 
-// canICheck is a check by kubectl auth can-i. reason is the beginning of the reason of a "no".
+// canIReasons replaces the words for dependence on conditions.
+var canIReasons = strings.NewReplacer("ALLOWED ", dependsOn+"allowed on conditions: ", "DENIED ", dependsOn+"one condition could deny: ", "KEPT ", dependsOn+"one condition could keep Allow policies from allowing: ")
+
+// canICheck is a check by kubectl auth can-i.
 type canICheck struct {
-	user, verb, resource, sub, name string
+	User, Verb, Resource, Sub, Name string
 
-	answer bool
-	passes bool
-	reason string
-}
-
-// canIChecks are 60 checks, of which some are about one object. A check whose answer differs from passes is in
-// docs/can-i.md.
-var canIChecks = []canICheck{
-	{"alice", "get", canIMachines, "", "", true, true, ""},
-	{"alice", "list", canIMachines, "", "", true, true, ""},
-	{"alice", "watch", canIMachines, "", "", true, true, ""},
-	{"alice", "get", canIMachines, "", "dev", true, true, ""},
-	{"alice", "get", canIMachines, "", "prod", false, false, `policy=can-i/not-prod reason=Denied`},
-	{"alice", "create", canIMachines, "", "", false, false, ""},
-	{"alice", "patch", canIMachines, "", "", false, true, allowedIf + canIConditions + `by-name (alice patches the machine dev)`},
-	{"alice", "patch", canIMachines, "", "dev", false, true, allowedIf + canIConditions + `by-name`},
-	{"alice", "patch", canIMachines, "", "prod", false, false, allowedIf + canIConditions + `by-name`},
-	{"alice", "update", canIMachines, "status", "dev", false, false, ""},
-	{"alice", "get", canIMaps, "", "c", true, true, ""},
-	{"alice", "update", canIMaps, "", "c", false, true, deniedIf + canIConditions + `not-d (alice leaves d alone)`},
-	{"alice", "update", canIMaps, "", "d", false, false, deniedIf + canIConditions + `not-d`},
-	{"alice", "delete", canIMaps, "", "c", false, false, ""},
-
-	{"bob", "get", canIMachines, "", "", true, true, ""},
-	{"bob", "list", canIMachines, "", "", true, true, ""},
-	{"bob", "patch", canIMachines, "", "prod", true, true, ""},
-	{"bob", "create", canIMachines, "", "", false, true, deniedIf + canIConditions + `no-edge (bob places nothing at the edge)`},
-	{"bob", "update", canIMachines, "", "dev", false, true, deniedIf + canIConditions + `no-edge`},
-	{"bob", "delete", canIMachines, "", "", false, true, deniedIf + canIConditions + `guarded (guarded machines stay)`},
-	{"bob", "delete", canIMachines, "", "dev", false, true, deniedIf + canIConditions + `guarded`},
-	{"bob", "delete", canIMachines, "", "prod", false, false, deniedIf + canIConditions + `guarded`},
-	{"bob", "deletecollection", canIMachines, "", "", false, false, `policy=can-i/no-collections reason=Denied`},
-	{"bob", "update", canIMachines, "status", "dev", true, true, ""},
-	{"bob", "get", canIMachines, "console", "dev", true, true, ""},
-	{"bob", "create", canIMachines, "console", "dev", true, true, ""},
-	{"bob", "list", canIMaps, "", "", true, true, ""},
-	{"bob", "create", canIMaps, "", "", false, false, deniedIf + canIConditions + `small-maps`},
-	{"bob", "update", canIMaps, "", "c", true, true, ""},
-	{"bob", "delete", canIMaps, "", "", false, false, ""},
-
-	{"carol", "get", canIMachines, "", "", true, true, ""},
-	{"carol", "list", canIMachines, "", "", true, true, ""},
-	{"carol", "watch", canIMachines, "", "", false, false, ""},
-	{"carol", "create", canIMachines, "", "", false, true, allowedIf + canIConditions + `dev-class (carol manages machines of class dev)`},
-	{"carol", "update", canIMachines, "", "dev", false, true, allowedIf + canIConditions + `dev-class`},
-	{"carol", "patch", canIMachines, "", "dev", false, true, allowedIf + canIConditions + `dev-class`},
-	{"carol", "delete", canIMachines, "", "dev", false, true, allowedIf + canIConditions + `dev-class`},
-	{"carol", "delete", canIMachines, "", "prod", false, false, allowedIf + canIConditions + `dev-class`},
-	{"carol", "deletecollection", canIMachines, "", "", false, true, allowedIf + canIConditions + `dev-class`},
-	{"carol", "update", canIMachines, "status", "dev", false, false, ""},
-	{"carol", "get", canIMachines, "console", "dev", false, true, allowedIf + canIConditions + `console (carol opens consoles without a command)`},
-	{"carol", "create", canIMachines, "console", "dev", false, true, allowedIf + canIConditions + `console`},
-	{"carol", "get", canIMaps, "", "c", true, true, ""},
-	{"carol", "get", canIMaps, "", "d", false, false, ""},
-	{"carol", "create", canIMaps, "", "", false, false, allowedIf + canIConditions + `new-maps`},
-
-	{"agent", "get", canIMachines, "", "dev", false, true, allowedIf + canIConditions + `this-version (agent knows v1alpha1 only)`},
-	{"agent", "list", canIMachines, "", "", false, true, allowedIf + canIConditions + `this-version`},
-	{"agent", "watch", canIMachines, "", "", false, false, allowedIf + canIConditions + `another-version`},
-	{"agent", "patch", canIMachines, "", "dev", false, true, keptIf + canIConditions + `not-on-prod (policies do not let agent patch prod); allowed on conditions: ` + canIConditions + `patches`},
-	{"agent", "patch", canIMachines, "", "prod", false, false, keptIf + canIConditions + `not-on-prod`},
-	{"agent", "delete", canIMachines, "", "dev", false, false, ""},
-	{"agent", "create", canIMachines, "console", "dev", false, false, ""},
-	{"agent", "get", canIMaps, "", "c", false, false, ""},
-
-	{"admin", "get", canIMachines, "", "prod", true, true, ""},
-	{"admin", "create", canIMachines, "", "", true, true, ""},
-	{"admin", "patch", canIMachines, "", "prod", true, true, ""},
-	{"admin", "delete", canIMachines, "", "prod", true, true, ""},
-	{"admin", "deletecollection", canIMachines, "", "", true, true, ""},
-	{"admin", "get", canIMachines, "console", "dev", true, true, ""},
-	{"admin", "create", canIMaps, "", "", true, true, ""},
+	Answer, Passes bool
+	Reason         string
 }
 
 const canIHead = `# What kubectl auth can-i answers
@@ -183,37 +67,33 @@ const howToSee = "to see the conditions, create the review of authorization.k8s.
 // a "no" for a request that passes has a reason that names the conditions. It is not parallel, because policies for the cluster
 // of other tests would change the answers.
 func TestCanI(t *testing.T) {
-	mustKubectl(t, "admin", "create", "namespace", canINamespace)
-	if _, errs, err := kubectlWithInput(t, "admin", canIManifest, "apply", "-f", "-"); err != nil {
-		t.Fatalf("%v: %s", err, errs)
+	file := &canITable{}
+	readYAML(t, "testdata/can-i.yaml", file)
+	manifest := ""
+	for _, object := range file.Setup {
+		manifest += "---\n" + string(object) + "\n"
 	}
-	for _, p := range canIPolicies {
-		manifest := fmt.Sprintf(`{apiVersion: policy.proviso.dev/v1alpha1, kind: AuthorizationPolicy, metadata: {name: %s, namespace: %s}, spec: {subjects: [{kind: User, name: %s}], %s}`,
-			p.name, canINamespace, p.user, strings.TrimPrefix(p.spec, "{"))
-		if _, errs, err := kubectlWithInput(t, "admin", manifest, "apply", "-f", "-"); err != nil {
-			t.Fatalf("%s: %v: %s", p.name, err, errs)
-		}
-	}
-	mustKubectl(t, "admin", "wait", "--for=condition=Ready", "--namespace", canINamespace, "authorizationpolicies", "--all")
-
+	apply(t, manifest)
+	sender := newSender(t, "admin")
 	var table strings.Builder
 	users := map[string]bool{}
-	for _, q := range canIChecks {
-		users[q.user] = true
+	for _, q := range file.Checks {
+		want := canIReasons.Replace(q.Reason)
+		users[q.User] = true
 		answer, reason := q.ask(t)
-		passed, requests := q.passed(t)
+		passed, sent := q.passed(t, sender)
 		switch {
 		case answer && !passed:
-			t.Errorf("%s: yes, but every request is refused: %s", q, requests)
-		case answer != q.answer || passed != q.passes:
-			t.Errorf("%s: got %t (%s), and %t of the requests; want %t and %t: %s", q, answer, reason, passed, q.answer, q.passes, requests)
-		case !strings.HasPrefix(reason, q.reason) || q.reason == "" && reason != "":
-			t.Errorf("%s: got the reason %q, want %q", q, reason, q.reason)
-		case strings.HasPrefix(q.reason, dependsOn) && !strings.HasSuffix(reason, "; "+howToSee):
+			t.Errorf("%s: yes, but every request is refused: %s", q, sent)
+		case answer != q.Answer || passed != q.Passes:
+			t.Errorf("%s: got %t (%s), and %t of the requests; want %t and %t: %s", q, answer, reason, passed, q.Answer, q.Passes, sent)
+		case !strings.HasPrefix(reason, want) || want == "" && reason != "":
+			t.Errorf("%s: got the reason %q, want %q", q, reason, want)
+		case strings.HasPrefix(want, dependsOn) && !strings.HasSuffix(reason, "; "+howToSee):
 			t.Errorf("%s: the reason %q does not say how to see the conditions", q, reason)
 		case !answer && passed:
 			t.Logf("%s: no, but a request passes: %s", q, reason)
-			fmt.Fprintf(&table, "| %s | `%s` | %s |\n", q.user, q.arguments(), strings.TrimPrefix(strings.TrimSuffix(reason, "; "+howToSee), dependsOn))
+			fmt.Fprintf(&table, "| %s | `%s` | %s |\n", q.User, q.arguments(), strings.TrimPrefix(strings.TrimSuffix(reason, "; "+howToSee), dependsOn))
 		}
 		if !q.isComplete() {
 			continue
@@ -224,36 +104,36 @@ func TestCanI(t *testing.T) {
 			t.Errorf("%s with a mode: got %+v, but %t of the requests", q, status, passed)
 		}
 	}
-	golden.Compare(t, filepath.Join(stack.Repository, "docs", "can-i.md"), fmt.Sprintf(canIHead, len(canIChecks), len(users), howToSee)+table.String())
+	golden.Compare(t, filepath.Join(stack.Repository, "docs", "can-i.md"), fmt.Sprintf(canIHead, len(file.Checks), len(users), howToSee)+table.String())
 
 	t.Run("a connection needs two verbs", func(t *testing.T) { // ADR 28
-		q := canICheck{user: "agent", verb: "get", resource: canIMachines, sub: "console", name: "dev"}
+		q := &canICheck{User: "agent", Verb: "get", Resource: canIMachines, Sub: "console", Name: "dev"}
 		answer, _ := q.ask(t)
-		if passed, requests := q.passed(t); !answer || passed {
-			t.Errorf("got %t, and %t of the requests, want yes and none: docs/adr/0028 describes the exception: %s", answer, passed, requests)
+		if passed, sent := q.passed(t, sender); !answer || passed {
+			t.Errorf("got %t, and %t of the requests, want yes and none: docs/adr/0028 describes the exception: %s", answer, passed, sent)
 		}
 	})
 }
 
 const canINamespace = "can-i"
 
-func (q canICheck) String() string { return q.user + ": " + q.arguments() }
+func (q *canICheck) String() string { return q.User + ": " + q.arguments() }
 
-func (q canICheck) arguments() string {
-	arguments := q.verb + " " + q.resource
-	if q.name != "" {
-		arguments += "/" + q.name
+func (q *canICheck) arguments() string {
+	arguments := q.Verb + " " + q.Resource
+	if q.Name != "" {
+		arguments += "/" + q.Name
 	}
-	if q.sub != "" {
-		arguments += " --subresource=" + q.sub
+	if q.Sub != "" {
+		arguments += " --subresource=" + q.Sub
 	}
 	return arguments
 }
 
 // ask returns the answer of kubectl, and its reason if it is "no".
-func (q canICheck) ask(t *testing.T) (yes bool, reason string) {
+func (q *canICheck) ask(t *testing.T) (yes bool, reason string) {
 	t.Helper()
-	out, errs, err := kubectl(t, q.user, append([]string{"auth", "can-i", "--namespace", canINamespace}, strings.Fields(q.arguments())...)...)
+	out, errs, err := kubectl(t, q.User, append([]string{"auth", "can-i", "--namespace", canINamespace}, strings.Fields(q.arguments())...)...)
 	out = strings.TrimSpace(out)
 	if out == "yes" {
 		return true, ""
@@ -266,13 +146,13 @@ func (q canICheck) ask(t *testing.T) (yes bool, reason string) {
 }
 
 // review sends the same check to Proviso, with a mode and without a version.
-func (q canICheck) review(t *testing.T) authorizationv1alpha1.SubjectAccessReviewStatus {
+func (q *canICheck) review(t *testing.T) authorizationv1alpha1.SubjectAccessReviewStatus {
 	t.Helper()
-	_, proviso := clients(t, q.user)
-	resource, group, _ := strings.Cut(q.resource, ".")
+	_, proviso := clients(t, q.User)
+	resource, group, _ := strings.Cut(q.Resource, ".")
 	answer, err := proviso.AuthorizationV1alpha1().SelfSubjectAccessReviews().Create(t.Context(), &authorizationv1alpha1.SelfSubjectAccessReview{
 		Spec: authorizationv1alpha1.SelfSubjectAccessReviewSpec{
-			ResourceAttributes:       &authorizationv1.ResourceAttributes{Verb: q.verb, Group: group, Resource: resource, Subresource: q.sub, Name: q.name, Namespace: canINamespace},
+			ResourceAttributes:       &authorizationv1.ResourceAttributes{Verb: q.Verb, Group: group, Resource: resource, Subresource: q.Sub, Name: q.Name, Namespace: canINamespace},
 			ConditionalAuthorization: &authorizationv1alpha1.ConditionalAuthorizationConfiguration{Mode: authorizationv1alpha1.ConditionsModeHumanReadable},
 		},
 	}, metav1.CreateOptions{})
@@ -283,56 +163,39 @@ func (q canICheck) review(t *testing.T) authorizationv1alpha1.SubjectAccessRevie
 }
 
 // isComplete reports whether a review can describe the check: Proviso serves the resource, and every object has a name.
-func (q canICheck) isComplete() bool {
-	return q.resource == canIMachines && (q.name != "" || slices.Contains([]string{"create", "list", "watch", "deletecollection"}, q.verb))
+func (q *canICheck) isComplete() bool {
+	return q.Resource == canIMachines && (q.Name != "" || slices.Contains([]string{"create", "list", "watch", "deletecollection"}, q.Verb))
 }
 
 // canIRequest is a request that a check is about. Nothing is stored.
 type canIRequest struct{ method, path, contentType, body string }
 
 // passed reports whether one of the requests that the check is about passes.
-func (q canICheck) passed(t *testing.T) (passed bool, codes string) {
+func (q *canICheck) passed(t *testing.T, sender *requests.Sender) (passed bool, codes string) {
 	t.Helper()
-	client, err := rest.HTTPClientFor(config(t, q.user))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var seen []string
 	for _, r := range q.requests() {
-		request, err := http.NewRequestWithContext(t.Context(), r.method, stack.KubeAPIServerURL()+r.path, strings.NewReader(r.body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		request.Header.Set("Content-Type", r.contentType)
-		response, err := client.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(response.Body)
-		response.Body.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
-		seen = append(seen, fmt.Sprintf("%s %s: %d", r.method, r.path, response.StatusCode))
-		switch response.StatusCode {
+		code, body := sender.Send(t, &requests.User{Name: q.User, Certificate: true}, r.method, r.path, r.contentType, r.body)
+		seen = append(seen, fmt.Sprintf("%s %s: %d", r.method, r.path, code))
+		switch code {
 		case http.StatusOK, http.StatusCreated:
 			passed = true
 		case http.StatusForbidden:
 		default:
-			t.Fatalf("%s: %s %s: got %d %s", q, r.method, r.path, response.StatusCode, body)
+			t.Fatalf("%s: %s %s: got %d %s", q, r.method, r.path, code, body)
 		}
 	}
 	return passed, strings.Join(seen, ", ")
 }
 
 // requests returns the requests that the check is about. If it names no object, they are about every object.
-func (q canICheck) requests() []canIRequest {
+func (q *canICheck) requests() []canIRequest {
 	collection, names, kind := "/apis/demo.proviso.dev/v1alpha1/namespaces/"+canINamespace+"/virtualmachines", []string{"dev", "prod"}, `"apiVersion": "demo.proviso.dev/v1alpha1", "kind": "VirtualMachine"`
-	if q.resource == canIMaps {
+	if q.Resource == canIMaps {
 		collection, names, kind = "/api/v1/namespaces/"+canINamespace+"/configmaps", []string{"c", "d"}, `"apiVersion": "v1", "kind": "ConfigMap"`
 	}
 	query := url.Values{"dryRun": {"All"}}
-	switch q.verb {
+	switch q.Verb {
 	case "list":
 		return []canIRequest{{method: http.MethodGet, path: collection}}
 	case "watch":
@@ -345,32 +208,32 @@ func (q canICheck) requests() []canIRequest {
 		}
 		return requests
 	}
-	if q.name != "" {
-		names = []string{q.name}
+	if q.Name != "" {
+		names = []string{q.Name}
 	}
 	var requests []canIRequest
 	for _, name := range names {
 		object := collection + "/" + name
 		content := fmt.Sprintf(`"spec": {"image": "debian-13", "storageClassName": %q}`, name)
-		if q.resource == canIMaps {
+		if q.Resource == canIMaps {
 			content = `"data": {"a": "c"}`
 		}
 		r := canIRequest{contentType: "application/json", path: object + "?" + query.Encode()}
 		switch {
-		case q.sub == "console":
-			r.method, r.path = map[string]string{"get": http.MethodGet, "create": http.MethodPost}[q.verb], object+"/console"
-		case q.verb == "get":
+		case q.Sub == "console":
+			r.method, r.path = map[string]string{"get": http.MethodGet, "create": http.MethodPost}[q.Verb], object+"/console"
+		case q.Verb == "get":
 			r.method = http.MethodGet
-		case q.verb == "create":
+		case q.Verb == "create":
 			r.method, r.path, r.body = http.MethodPost, collection+"?"+query.Encode(), fmt.Sprintf(`{%s, "metadata": {"name": "new"}, %s}`, kind, content)
-		case q.verb == "update":
-			if q.sub != "" {
-				r.path = object + "/" + q.sub + "?" + query.Encode()
+		case q.Verb == "update":
+			if q.Sub != "" {
+				r.path = object + "/" + q.Sub + "?" + query.Encode()
 			}
 			r.method, r.body = http.MethodPut, fmt.Sprintf(`{%s, "metadata": {"name": %q}, %s}`, kind, name, content)
-		case q.verb == "patch":
+		case q.Verb == "patch":
 			r.method, r.contentType, r.body = http.MethodPatch, "application/merge-patch+json", `{"metadata": {"labels": {"a": "b"}}}`
-		case q.verb == "delete":
+		case q.Verb == "delete":
 			r.method = http.MethodDelete
 		}
 		requests = append(requests, r)

@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package e2e_test
 
 import (
-	"context"
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
@@ -21,7 +20,6 @@ import (
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
@@ -43,13 +41,9 @@ type standIn struct {
 func newStandIn(t *testing.T) *standIn {
 	t.Helper()
 	certFile, keyFile, err := stack.ServingCertificate("127.0.0.1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	certificate, err := tls.LoadX509KeyPair(certFile, keyFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := &standIn{Server: httptest.NewUnstartedServer(nil)}
 	s.Config.Handler, s.TLS = s, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
 	s.handles.Store(true)
@@ -117,34 +111,19 @@ func TestStatusOfConditionsThatKubeAPIServerHandles(t *testing.T) {
 	mustKubectl(t, "admin", "apply", "--server-side", "-f", canary)
 	first, second := newStandIn(t), newStandIn(t)
 	// It has a store of its own, because servers without a front door write the status of what they share.
-	alone, err := stack.Alone(t.Context(), "--etcd-prefix=/conditions", "--feature-gates=UpstreamConditionalDecisions=true", "--kube-apiserver-servers="+first.URL+","+second.URL)
-	t.Cleanup(alone.Stop)
-	if err != nil {
-		t.Fatal(err)
-	}
+	alone := startAlone(t, "--etcd-prefix=/conditions", "--feature-gates=UpstreamConditionalDecisions=true", "--kube-apiserver-servers="+first.URL+","+second.URL)
 	door := &handling{client: withCA(t, stack.CAFile(), alone.CertFile, alone.KeyFile), url: alone.FrontDoorURL}
 	first.door.Store(door)
 	client := stack.ClientAt(t, "admin-direct", alone.URL)
 	policies := client.PolicyV1alpha1().ClusterAuthorizationPolicies()
-	create := func(name string, effect policyv1alpha1.PolicyEffect, condition string) {
-		t.Helper()
-		policy := &policyv1alpha1.ClusterAuthorizationPolicy{
-			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec:       policyv1alpha1.AuthorizationPolicySpec{Effect: effect, Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "ann"}}, Condition: condition, Rules: rulesFor("create", "update")},
-		}
-		if _, err := policies.Create(t.Context(), policy, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = policies.Delete(context.Background(), name, metav1.DeleteOptions{}) })
-	}
 	const condition = `object.metadata.?labels.kept.hasValue()`
-	create("handled-allow", policyv1alpha1.PolicyEffectAllow, condition)
-	create("handled-deny", policyv1alpha1.PolicyEffectDeny, condition)
+	storePolicies(t, client, map[string]policyv1alpha1.AuthorizationPolicySpec{
+		"handled-allow": {Effect: policyv1alpha1.PolicyEffectAllow, Subjects: users("ann"), Condition: condition, Rules: rulesFor("create", "update")},
+		"handled-deny":  {Effect: policyv1alpha1.PolicyEffectDeny, Subjects: users("ann"), Condition: condition, Rules: rulesFor("create", "update")},
+	})
 	status := func(name string) string {
 		policy, err := policies.Get(t.Context(), name, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var entries []string
 		for _, e := range policy.Status.Enforcement {
 			entries = append(entries, fmt.Sprintf("%s %s", e.At, e.Result))
@@ -188,19 +167,13 @@ func TestStatusOfConditionsThatKubeAPIServerHandles(t *testing.T) {
 func TestConditionsOfRealKubeAPIServer(t *testing.T) {
 	t.Parallel()
 	dir, err := os.MkdirTemp("", "proviso-conditions-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	own, err := cluster.New(cluster.Config{Dir: dir, Bin: stack.Bin, Manifests: stack.Manifests})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	own.Args = []string{"--feature-gates=UpstreamConditionalDecisions=true", "--kube-apiserver-servers=" + own.KubeAPIServerURL()}
 	own.StopAfter(t)
-	if err := own.Up(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, own.Up(t.Context()))
 	if _, err := own.Kubectl(t.Context(), "", "apply", "--server-side", "-f", filepath.Join(own.Manifests, "inner-door", "canary.yaml")); err != nil {
 		t.Fatal(err)
 	}

@@ -6,39 +6,27 @@ SPDX-License-Identifier: Apache-2.0
 package e2e_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"fmt"
 	"io"
-	"math/big"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
-	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/pki"
 )
 
 // client talks to Proviso's own port.
 func client(t *testing.T, certificates ...tls.Certificate) *http.Client {
 	t.Helper()
-	ca, err := os.ReadFile(stack.ProvisoCAFile())
-	if err != nil {
-		t.Fatal(err)
-	}
+	ca := readText(t, stack.ProvisoCAFile())
 	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(ca)
+	roots.AppendCertsFromPEM([]byte(ca))
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: cluster.ServerName, Certificates: certificates, MinVersion: tls.VersionTLS12}}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport, Timeout: 30 * time.Second}
@@ -59,9 +47,7 @@ func anonymous(t *testing.T) *http.Client { return client(t) }
 func withCertificate(t *testing.T, certFile, keyFile string) *http.Client {
 	t.Helper()
 	certificate, err := tls.LoadX509KeyPair(certFile, keyFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return client(t, certificate)
 }
 
@@ -69,23 +55,17 @@ func withCertificate(t *testing.T, certFile, keyFile string) *http.Client {
 func sent(t *testing.T, c *http.Client, request *http.Request) (int, string) {
 	t.Helper()
 	response, err := c.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer response.Body.Close()
 	content, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return response.StatusCode, string(content)
 }
 
 func request(t *testing.T, c *http.Client, method, path string, headers map[string]string, body string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, stack.ProvisoURL()+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r.Header.Set("Content-Type", "application/json")
 	for k, v := range headers {
 		r.Header.Set(k, v)
@@ -96,9 +76,7 @@ func request(t *testing.T, c *http.Client, method, path string, headers map[stri
 	}
 	defer response.Body.Close()
 	content, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return response.StatusCode, string(content)
 }
 
@@ -112,13 +90,9 @@ const (
 func TestWhoAmI(t *testing.T) {
 	t.Parallel()
 	proxyCert, proxyKey, err := stack.FrontProxy("front-proxy-client")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	otherCert, otherKey, err := stack.FrontProxy("somebody-else")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	aliceCert, aliceKey := stack.UserCertificate("alice")
 	adminCert, adminKey := stack.UserCertificate("admin")
 	forged := map[string]string{"X-Remote-User": "admin", "X-Remote-Group": "system:masters"}
@@ -141,7 +115,7 @@ func TestWhoAmI(t *testing.T) {
 		{"the front proxy, for admin", withCertificate(t, proxyCert, proxyKey), forged, 201, `"allowed":true`},
 		{"the front proxy, for alice", withCertificate(t, proxyCert, proxyKey), map[string]string{"X-Remote-User": "alice", "X-Remote-Group": "system:authenticated"}, 201, `"allowed":false`},
 		{"a certificate of the front proxy's CA with another name", withCertificate(t, otherCert, otherKey), forged, 401, "Unauthorized"},
-		{"a certificate of nobody's CA", insisting(t, selfSigned(t, "admin", "system:masters")), nil, 401, "Unauthorized"},
+		{"a certificate of nobody's CA", insisting(t, foreign(t, "admin", "system:masters")), nil, 401, "Unauthorized"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -156,42 +130,21 @@ func TestWhoAmI(t *testing.T) {
 // serviceAccountToken makes a ServiceAccount that may read everything, and a token.
 func serviceAccountToken(t *testing.T) string {
 	t.Helper()
+	apply(t, readText(t, "testdata/service-account.yaml"))
 	kube, _ := clients(t, "admin")
-	const name = "reader"
-	_, err := kube.CoreV1().ServiceAccounts("demo").Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		t.Fatal(err)
-	}
-	_, err = kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
-		Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "demo", Name: name}},
-	}, metav1.CreateOptions{})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		t.Fatal(err)
-	}
-	token, err := kube.CoreV1().ServiceAccounts("demo").CreateToken(t.Context(), name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	token, err := kube.CoreV1().ServiceAccounts("demo").CreateToken(t.Context(), "reader", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	must(t, err)
 	return token.Status.Token
 }
 
-// selfSigned makes a client certificate that no CA of the cluster signed.
-func selfSigned(t *testing.T, name, group string) tls.Certificate {
+// foreign makes a client certificate that no CA of the cluster signed.
+func foreign(t *testing.T, name, group string) tls.Certificate {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name, Organization: []string{group}},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(fmt.Errorf("making a certificate: %w", err))
-	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+	ca, err := pki.New(t.TempDir(), "foreign", time.Hour)
+	must(t, err)
+	pair, err := ca.Client(name, name, group)
+	must(t, err)
+	certificate, err := tls.LoadX509KeyPair(pair.Cert, pair.Key)
+	must(t, err)
+	return certificate
 }

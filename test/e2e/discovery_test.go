@@ -6,10 +6,13 @@ SPDX-License-Identifier: Apache-2.0
 package e2e_test
 
 import (
+	"context"
 	"encoding/json"
 	"encoding/pem"
 	"strings"
 	"testing"
+
+	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
 func TestAPIServiceIsAvailable(t *testing.T) {
@@ -24,9 +27,7 @@ func TestAPIServiceIsAvailable(t *testing.T) {
 				Conditions []struct{ Type, Status, Message string }
 			}
 		}
-		if err := json.Unmarshal([]byte(mustKubectl(t, "admin", "get", "apiservice", name, "-o", "json")), &service); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(mustKubectl(t, "admin", "get", "apiservice", name, "-o", "json")), &service))
 		if block, _ := pem.Decode(service.Spec.CABundle); block == nil || service.Spec.InsecureSkipTLSVerify {
 			t.Errorf("%s: its certificate is not verified by a CA", name)
 		}
@@ -62,85 +63,23 @@ func TestDiscovery(t *testing.T) {
 			t.Errorf("kubectl api-resources does not list %q:\n%s", want, resources)
 		}
 	}
-	for _, user := range []string{"alice", "alice-direct"} {
-		var list struct {
-			Resources []struct{ Name, Kind string }
-		}
-		if err := json.Unmarshal([]byte(mustKubectl(t, user, "get", "--raw", "/apis/authorization.k8s.io/v1alpha1")), &list); err != nil {
-			t.Fatal(err)
-		}
-		kinds := map[string]bool{}
-		for _, r := range list.Resources {
-			kinds[r.Kind] = true
-		}
-		for _, kind := range []string{"SubjectAccessReview", "SelfSubjectAccessReview", "LocalSubjectAccessReview", "AuthorizationConditionsReview", "ImpersonationReview"} {
-			if !kinds[kind] {
-				t.Errorf("%s: the group does not list %s: %+v", user, kind, list)
-			}
-		}
-	}
 }
 
 func TestExplain(t *testing.T) {
 	t.Parallel()
-	for field, want := range map[string]string{
-		"authorizationconditionsreviews.request.conditionSets.conditions.effect":                    "FIELD: effect <string>",
-		"authorizationconditionsreviews.request.conditionSets.conditionsChain.conditions.condition": "10240 bytes",
-		"authorizationconditionsreviews.request.impersonation.request.verb":                         "such as get",
-		"subjectaccessreviews.status.conditionsChain.failureMode":                                   "NoOpinion",
-		"subjectaccessreviews.spec.conditionalAuthorization.mode":                                   "HumanReadable",
-	} {
-		for _, version := range []string{"authorization.k8s.io/v1alpha1", "authorization.proviso.dev/v1alpha1"} {
-			if got := mustKubectl(t, "alice", "explain", field, "--api-version="+version); !strings.Contains(got, want) {
-				t.Errorf("kubectl explain %s --api-version=%s: got\n%s\nwant %q in it", field, version, got, want)
-			}
-		}
-	}
-	for field, want := range map[string][]string{
-		"clusterauthorizationpolicies.spec.effect":               {"ENUM:", "NoOpinion"},
-		"clusterauthorizationpolicies.spec.subjects":             {"at most 256", "Required with the effect Allow"},
-		"authorizationpolicies.spec.rules.verbs":                 {"At least 1 and at most 64, each of at most 253 bytes"},
-		"authorizationpolicies.spec.condition":                   {"at most 10240 bytes", "request.userInfo.groups", "request.labelSelector.requirements", "namespaceObject:"},
-		"clusterauthorizationpolicies.status.enforcement.at":     {"ENUM:", "FrontDoor"},
-		"clusterauthorizationpolicies.status.enforcement.result": {"ENUM:", "DeniesUnconditionally"},
-	} {
-		got := strings.Join(strings.Fields(mustKubectl(t, "alice", "explain", field, "--api-version=policy.proviso.dev/v1alpha1")), " ")
-		for _, part := range want {
-			if !strings.Contains(got, part) {
-				t.Errorf("kubectl explain %s: got\n%s\nwant %q in it", field, got, part)
-			}
-		}
-	}
-	if got := mustKubectl(t, "alice", "explain", "vm.spec.disks.sizeGiB"); !strings.Contains(got, "size of the disk in GiB") {
-		t.Errorf("kubectl explain vm.spec.disks.sizeGiB: got\n%s", got)
-	}
+	runner := &requests.Runner{Kubectl: func(_ context.Context, row *requests.Row, args ...string) (string, error) {
+		out, err := kubectlOf(t, row.User.Name, "", args...)
+		return strings.Join(strings.Fields(out), " "), err
+	}}
+	runner.Run(t, readRequests(t, "discovery.yaml").Rows["explain"])
 }
 
-func TestOpenAPIVersions(t *testing.T) {
+// TestEndpoints reads what servers publish.
+func TestEndpoints(t *testing.T) {
 	t.Parallel()
-	for path, want := range map[string]string{
-		"/openapi/v3/apis/authorization.k8s.io/v1alpha1":      `"AuthorizationConditionsReview"`,
-		"/openapi/v3/apis/authorization.proviso.dev/v1alpha1": `"AuthorizationConditionsReview"`,
-		"/openapi/v2": "dev.proviso.authorization.v1alpha1.AuthorizationConditionsReview",
-	} {
-		for _, user := range []string{"admin", "admin-direct"} {
-			if got := mustKubectl(t, user, "get", "--raw", path); !strings.Contains(got, want) {
-				t.Errorf("%s: %s has no %s", user, path, want)
-			}
-		}
+	table := readRequests(t, "discovery.yaml")
+	for _, route := range routes {
+		(&requests.Runner{Sender: newSender(t, "admin"+route.suffix)}).Run(t, table.Rows["both"])
 	}
-}
-
-func TestServerEndpoints(t *testing.T) {
-	t.Parallel()
-	for path, want := range map[string]string{
-		"/healthz": "ok", "/livez": "ok", "/readyz": "ok",
-		"/readyz?verbose": "[+]etcd ok",
-		"/metrics":        "apiserver_request_total",
-		"/version":        `"gitVersion": "v0.1.0-dev.`,
-	} {
-		if got := mustKubectl(t, "admin-direct", "get", "--raw", path); !strings.Contains(got, want) {
-			t.Errorf("%s: got %.300s, want %q in it", path, got, want)
-		}
-	}
+	(&requests.Runner{Sender: newSender(t, "admin-direct")}).Run(t, table.Rows["direct"])
 }

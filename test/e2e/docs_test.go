@@ -25,9 +25,7 @@ func documentNames(t *testing.T) []string {
 	t.Helper()
 	files := []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"}
 	more, err := filepath.Glob(filepath.Join(stack.Repository, "docs", "*.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, file := range more {
 		files = append(files, filepath.Join("docs", filepath.Base(file)))
 	}
@@ -50,15 +48,12 @@ func TestDocumentedCommands(t *testing.T) {
 	awaitSchemas(t)
 	ran := 0
 	for _, name := range documentNames(t) {
-		content, err := os.ReadFile(filepath.Join(stack.Repository, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		ran += documents.Blocks(string(content))
+		content := readText(t, filepath.Join(stack.Repository, name))
+		ran += documents.Blocks(content)
 		if !slices.Contains(runElsewhere, name) {
-			runBlocks(t, name, string(content))
+			runBlocks(t, name, content)
 		}
-		for _, target := range consoleMake.FindAllStringSubmatch(string(content), -1) {
+		for _, target := range consoleMake.FindAllStringSubmatch(content, -1) {
 			cmd := exec.CommandContext(t.Context(), "make", append([]string{"--dry-run"}, strings.Fields(target[1])...)...)
 			cmd.Dir = stack.Repository
 			if out, err := cmd.CombinedOutput(); err != nil {
@@ -104,11 +99,8 @@ var (
 func TestDocumentLinks(t *testing.T) {
 	t.Parallel()
 	for _, name := range documentNames(t) {
-		content, err := os.ReadFile(filepath.Join(stack.Repository, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, link := range links.FindAllStringSubmatch(quoted.ReplaceAllString(string(content), ""), -1) {
+		content := readText(t, filepath.Join(stack.Repository, name))
+		for _, link := range links.FindAllStringSubmatch(quoted.ReplaceAllString(content, ""), -1) {
 			if strings.HasPrefix(link[1], "http") {
 				continue
 			}

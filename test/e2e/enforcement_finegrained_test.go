@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/client-go/rest"
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
@@ -32,14 +31,12 @@ func TestFineGrainedChangesNothing(t *testing.T) {
 	f := newFine(t)
 	offURL, stop, err := f.Replica(t.Context())
 	t.Cleanup(stop)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	on := &table{sets: readTable(t), kube: f.kube, clients: map[string]versioned.Interface{}, oracle: newOracle(t, f.kube)}
 	on.proviso = f.as(t, "admin-direct", "")
 	off := &table{kube: f.kube, proviso: f.as(t, "admin-direct", offURL)}
 	for _, user := range []string{"alice", "bob", "carol"} {
-		for _, route := range enforcementRoutes { // bob reviews the requests of others on the other one
+		for _, route := range routes { // bob reviews the requests of others on the other one
 			on.clients[user+route.suffix] = f.as(t, user+route.suffix, "")
 		}
 	}
@@ -106,18 +103,12 @@ func compareReviews(t *testing.T, c *tableCase, off, on *table) (reviews int) {
 // as is a client in a context of the cluster, or of another server with the same users.
 func (f *fine) as(t *testing.T, user, url string) versioned.Interface {
 	t.Helper()
-	c, err := f.Client(user)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.QPS = -1
+	c := f.config(t, user)
 	if url != "" {
 		c.Host = url
 	}
-	client, err := versioned.NewForConfig(rest.CopyConfig(c))
-	if err != nil {
-		t.Fatal(err)
-	}
+	client, err := versioned.NewForConfig(c)
+	must(t, err)
 	return client
 }
 

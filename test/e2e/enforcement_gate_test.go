@@ -26,20 +26,14 @@ func TestEnforcementWithTheGateOff(t *testing.T) {
 	t.Parallel()
 	var urls []string
 	for _, args := range [][]string{nil, {"--feature-gates=ConditionalAuthorization=false"}} {
-		url, stop, err := stack.Replica(t.Context(), args...)
-		t.Cleanup(stop)
-		if err != nil {
-			t.Fatal(err)
-		}
+		url := startReplica(t, args...)
 		urls = append(urls, url)
 	}
 	at := func(url, user string) versioned.Interface {
 		return stack.ClientAt(t, user+"-direct", url)
 	}
 	kube, err := kubernetes.NewForConfig(config(t, "admin"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	x := &table{sets: readTable(t), kube: kube, proviso: at(urls[0], "admin"), clients: map[string]versioned.Interface{}}
 	for _, user := range []string{"alice", "bob", "carol"} {
 		x.clients[user] = at(urls[1], user)

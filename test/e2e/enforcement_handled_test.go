@@ -50,16 +50,10 @@ func (s *tableSet) served() {
 // then RBAC, and has conditions evaluated with the objects of the row. It has no connections, which get no conditions. A user who may not
 // read the object gets no conditions that allow: such a row may be forbidden, and nothing else.
 func TestEnforcementByKubeAPIServerThatHandlesConditions(t *testing.T) {
-	alone, err := stack.Alone(t.Context(), "--feature-gates=UpstreamConditionalDecisions=true")
-	t.Cleanup(alone.Stop)
-	if err != nil {
-		t.Fatal(err)
-	}
+	alone := startAlone(t, "--feature-gates=UpstreamConditionalDecisions=true")
 	client := stack.ClientAt(t, "admin-direct", alone.URL)
 	kube, err := kubernetes.NewForConfig(config(t, "admin"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	x := &table{sets: readTable(t), kube: kube, proviso: client}
 	server := handling{client: withCA(t, stack.CAFile(), alone.CertFile, alone.KeyFile), url: alone.FrontDoorURL}
 	var decided, conditional, unreadable atomic.Int32

@@ -134,12 +134,10 @@ type writer struct {
 // writer makes a client, half of them straight to Proviso.
 func (l *load) writer(t *testing.T, index int) *writer {
 	t.Helper()
-	c := config(t, "carol"+enforcementRoutes[index%len(enforcementRoutes)].suffix)
+	c := config(t, "carol"+routes[index%len(routes)].suffix)
 	c.Dial = (&net.Dialer{}).DialContext // keeps the transport from being shared
 	client, err := versioned.NewForConfig(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w := &writer{load: l, index: index, client: client.DemoV1alpha1().RESTClient(), own: fmt.Sprintf("own-%d", index)}
 	w.create(t, w.own, 0)
 	return w

@@ -52,9 +52,7 @@ func newOracle(t *testing.T, kube kubernetes.Interface) *oracle {
 	set, err := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).Extend(environment.VersionedOptions{
 		IntroducedVersion: environment.DefaultCompatibilityVersion(), EnvOptions: variables,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return &oracle{env: set.StoredExpressionsEnv(), kube: kube}
 }
 
@@ -166,9 +164,7 @@ func (x *oracle) values(t *testing.T, set *tableSet, username string, o admitted
 		return values
 	}
 	namespace, err := x.kube.CoreV1().Namespaces().Get(t.Context(), set.namespace(), metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	metadata := map[string]any{"name": namespace.Name, "labels": namespace.Labels}
 	if len(namespace.Annotations) > 0 {
 		metadata["annotations"] = namespace.Annotations

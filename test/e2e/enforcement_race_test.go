@@ -46,7 +46,7 @@ func TestEnforcementSeesWhatIsReplaced(t *testing.T) {
 	var mu sync.Mutex
 	var writes []write
 	patch := func(p, i int) {
-		client := x.clients["carol"+enforcementRoutes[p%len(enforcementRoutes)].suffix].DemoV1alpha1().RESTClient()
+		client := x.clients["carol"+routes[p%len(routes)].suffix].DemoV1alpha1().RESTClient()
 		r := apiRequest{
 			method: http.MethodPatch, contentType: string(types.MergePatchType), header: map[string]string{auditv1.HeaderAuditID: string(uuid.NewUUID())},
 			path: fmt.Sprintf("/apis/%s/namespaces/%s/%s/lockable", demov1alpha1.SchemeGroupVersion, set.namespace(), machines),

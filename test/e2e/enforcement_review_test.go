@@ -181,9 +181,7 @@ func (x *table) askSelf(as string) func(*testing.T, *tableCase, *authorizationv1
 		answer, err := x.clients[as].AuthorizationV1alpha1().SelfSubjectAccessReviews().Create(t.Context(), &authorizationv1alpha1.SelfSubjectAccessReview{
 			Spec: authorizationv1alpha1.SelfSubjectAccessReviewSpec{ResourceAttributes: attributes, ConditionalAuthorization: mode},
 		}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return answer.Status
 	}
 }
@@ -195,9 +193,7 @@ func (x *table) askAdmin(t *testing.T, c *tableCase, attributes *authorizationv1
 			User: c.As, Groups: []string{"system:authenticated"}, ResourceAttributes: attributes, ConditionalAuthorization: mode,
 		},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return answer.Status
 }
 
@@ -208,9 +204,7 @@ func (x *table) namespaceOf(t *testing.T, c *tableCase) *corev1.Namespace {
 		return known.(*corev1.Namespace)
 	}
 	namespace, err := x.kube.CoreV1().Namespaces().Get(t.Context(), c.set.namespace(), metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	namespace.APIVersion, namespace.Kind = "v1", "Namespace"
 	x.namespaces.Store(c.set.namespace(), namespace)
 	return namespace
@@ -237,9 +231,7 @@ func (x *table) evaluate(t *testing.T, c *tableCase, o admitted, status authoriz
 			Object:   extension(o.object), OldObject: extension(o.oldObject), Options: extension(o.options), DryRun: o.dryRun,
 		},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if answer.Response == nil || len(answer.Response.ConditionSets) > 0 {
 		t.Fatalf("the conditions have not been evaluated: %+v", answer.Response)
 	}

@@ -7,16 +7,12 @@ package e2e_test
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	"k8s.io/apimachinery/pkg/util/yaml"
 
 	demov1alpha1 "github.com/proviso-authz/proviso/apis/demo/v1alpha1"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
@@ -134,20 +130,8 @@ func (r *tableRow) connects() bool { return r.Do == "console" || r.Do == "open" 
 // readTable reads the table.
 func readTable(t *testing.T) []*tableSet {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join("testdata", "enforcement.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	asJSON, err := yaml.ToJSON(content)
-	if err != nil {
-		t.Fatal(err)
-	}
-	decoder := json.NewDecoder(strings.NewReader(string(asJSON)))
-	decoder.DisallowUnknownFields()
 	var sets []*tableSet
-	if err := decoder.Decode(&sets); err != nil {
-		t.Fatal(err)
-	}
+	readYAML(t, "testdata/enforcement.yaml", &sets)
 	for _, set := range sets {
 		for i := range set.Policies {
 			p := &set.Policies[i]

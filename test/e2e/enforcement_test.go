@@ -30,23 +30,18 @@ import (
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
-// enforcementRoutes are the ways to Proviso, and the contexts of a user on them.
-var enforcementRoutes = []struct{ name, suffix string }{
-	{"direct", "-direct"},
-	{"kube", ""}, // through kube-apiserver and its front door
-}
-
 // TestEnforcement makes every request of the table on every route: each ends as it should,
 // each refusal names its policies, and nothing is written that should not be. Reviews and an
 // evaluation in one phase must come to the same.
 func TestEnforcement(t *testing.T) {
 	t.Parallel()
 	table := newTable(t)
+	table.sets, table.oracle = readTable(t), newOracle(t, table.kube)
 	for _, set := range table.sets {
 		t.Run(set.Set, func(t *testing.T) {
 			t.Parallel()
 			table.install(t, set)
-			for _, route := range enforcementRoutes {
+			for _, route := range routes {
 				for _, row := range set.Rows {
 					c := &tableCase{tableRow: row, set: set, route: route.name}
 					t.Run(route.name+"/"+row.Name, func(t *testing.T) {
@@ -74,17 +69,17 @@ type table struct {
 // reviews reports whether reviews are tried on the route of a row.
 func (x *table) reviews(c *tableCase) bool { return x.reviewed == "" || x.reviewed == c.route }
 
+// newTable returns a table without rows.
 func newTable(t *testing.T) *table {
 	t.Helper()
-	table := &table{sets: readTable(t), clients: map[string]versioned.Interface{}}
+	table := &table{clients: map[string]versioned.Interface{}}
 	table.kube, _ = clients(t, "admin")
 	_, table.proviso = clients(t, "admin-direct")
 	for _, user := range []string{"alice", "bob", "carol"} {
-		for _, route := range enforcementRoutes {
+		for _, route := range routes {
 			_, table.clients[user+route.suffix] = clients(t, user+route.suffix)
 		}
 	}
-	table.oracle = newOracle(t, table.kube)
 	return table
 }
 
@@ -220,9 +215,7 @@ func (x *table) prepare(t *testing.T, c *tableCase) {
 			status := apiRequest{method: http.MethodPut, path: c.collection() + "/" + names[i] + "/status", body: mergeJSON(stored, map[string]any{"status": machine["status"]}), contentType: "application/json"}
 			stored, err = status.send(t.Context(), x.adminOf(c))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		c.stored = append(c.stored, stored)
 	}
 }
@@ -231,9 +224,7 @@ func (x *table) prepare(t *testing.T, c *tableCase) {
 func (x *table) state(t *testing.T, c *tableCase) map[string]string {
 	t.Helper()
 	list, err := x.proviso.DemoV1alpha1().VirtualMachines(c.set.namespace()).List(t.Context(), metav1.ListOptions{LabelSelector: c.label()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	state := map[string]string{}
 	for _, vm := range list.Items {
 		state[vm.Name] = vm.ResourceVersion

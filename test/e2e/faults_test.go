@@ -51,9 +51,7 @@ func TestKilledServerLosesNothing(t *testing.T) {
 		}
 	}
 	list, err := vms.List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	stored := map[string]string{}
 	for _, vm := range list.Items {
 		stored[vm.Name] = vm.Spec.Image
@@ -125,11 +123,7 @@ func writeUntilKilled(t *testing.T, proviso versioned.Interface, round int) map[
 func TestKubeAPIServerDown(t *testing.T) {
 	restore(t)
 	// A server that reuses the answer that alice may create reviews, as Proviso does by default. The shared one asks again for each request.
-	url, stop, err := stack.Replica(t.Context(), "--authorization-webhook-cache-authorized-ttl=10s")
-	t.Cleanup(stop)
-	if err != nil {
-		t.Fatal(err)
-	}
+	url := startReplica(t, "--authorization-webhook-cache-authorized-ttl=10s")
 	at := func(user string) versioned.Interface {
 		return stack.ClientAt(t, user+"-direct", url)
 	}
@@ -153,9 +147,7 @@ func TestKubeAPIServerDown(t *testing.T) {
 		t.Fatalf("before: got %+v, %v, want allowed", got, err)
 	}
 
-	if err := stack.KillKubeAPIServer(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, stack.KillKubeAPIServer())
 	// The permission to ask is reused for some seconds, the answer is not.
 	got, err := ask(direct, "bob")
 	if err != nil || got.Allowed || !got.Denied || !strings.Contains(got.EvaluationError, "asking kube-apiserver for authorization") {
@@ -179,9 +171,7 @@ func TestKubeAPIServerDown(t *testing.T) {
 		t.Errorf("a request of a user who was not asked about before: got %v, want an error", list)
 	}
 
-	if err := stack.StartKubeAPIServer(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, stack.StartKubeAPIServer(t.Context()))
 	for name, client := range map[string]versioned.Interface{"direct": direct, "through kube-apiserver": through} {
 		poll.Eventually(t, name+": it recovers", func() string {
 			got, err := ask(client, "bob")

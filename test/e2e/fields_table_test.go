@@ -6,16 +6,11 @@ SPDX-License-Identifier: Apache-2.0
 package e2e_test
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/yaml"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 )
@@ -80,20 +75,8 @@ func domain(n int) string { return fmt.Sprintf("d%d.example.com", n) }
 // readFieldTable reads the table.
 func readFieldTable(t *testing.T) *fieldTable {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join("testdata", "fields.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	asJSON, err := yaml.ToJSON(content)
-	if err != nil {
-		t.Fatal(err)
-	}
-	decoder := json.NewDecoder(strings.NewReader(string(asJSON)))
-	decoder.DisallowUnknownFields()
 	table := &fieldTable{}
-	if err := decoder.Decode(table); err != nil {
-		t.Fatal(err)
-	}
+	readYAML(t, "testdata/fields.yaml", table)
 	for _, set := range table.Sets {
 		for _, role := range set.Roles {
 			if len(role.Resources) == 0 {

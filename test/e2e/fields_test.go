@@ -23,7 +23,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
-	"github.com/proviso-authz/proviso/generated/clientset/versioned"
 	"github.com/proviso-authz/proviso/test/testutil/cases"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
@@ -33,28 +32,19 @@ import (
 func withGate(t *testing.T, gate string) {
 	t.Helper()
 	file := filepath.Join(stack.Manifests, "overlays", "demo", "kustomization.yaml")
-	before, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := readText(t, file)
 	const last = "value: --enable-demo-api"
-	if !strings.Contains(string(before), last) {
+	if !strings.Contains(before, last) {
 		t.Fatalf("%s does not say %s", file, last)
 	}
 	restart := func(content string) {
 		t.Helper()
-		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := stack.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		if err := stack.Up(context.Background()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(file, []byte(content), 0o600))
+		must(t, stack.Kill())
+		must(t, stack.Up(context.Background()))
 	}
-	t.Cleanup(func() { restart(string(before)) })
-	restart(strings.Replace(string(before), last, last+"\n    - op: add\n      path: /spec/template/spec/containers/0/args/-\n      value: --feature-gates="+gate+"=true", 1))
+	t.Cleanup(func() { restart(before) })
+	restart(strings.Replace(before, last, last+"\n    - op: add\n      path: /spec/template/spec/containers/0/args/-\n      value: --feature-gates="+gate+"=true", 1))
 }
 
 const fieldRowsAtOnce = 6
@@ -65,9 +55,9 @@ const fieldRowsAtOnce = 6
 // because the gate is on for the server that others use.
 func TestFields(t *testing.T) {
 	withGate(t, "FineGrainedAuthorization")
-	x := &fieldTest{table: newTableOf(t), fields: readFieldTable(t)}
+	x := &fieldTest{table: newTable(t), fields: readFieldTable(t)}
 	x.users = append(x.users, "agent")
-	for _, route := range enforcementRoutes {
+	for _, route := range routes {
 		_, x.clients["agent"+route.suffix] = clients(t, "agent"+route.suffix)
 	}
 	x.install(t)
@@ -76,12 +66,12 @@ func TestFields(t *testing.T) {
 		slots := make(chan struct{}, fieldRowsAtOnce)
 		var running sync.WaitGroup
 		for _, set := range x.fields.Sets {
-			for way, route := range enforcementRoutes {
+			for way, route := range routes {
 				for number, row := range set.Rows {
 					switch {
 					case row.Of != "" && route.name == "kube": // reviews are the same
 						continue
-					case row.Of == "" && !cases.IsSampled(number, way, len(enforcementRoutes)):
+					case row.Of == "" && !cases.IsSampled(number, way, len(routes)):
 						continue
 					}
 					c := &fieldCase{fieldRow: row, fields: set, tableCase: &tableCase{tableRow: &row.tableRow, set: &tableSet{Set: "fields-" + set.Set}, route: route.name, of: otherResources[row.Of]}}
@@ -106,10 +96,7 @@ var quotedRefusals = regexp.MustCompile(`(?m)^    ((?:changing )?the field .*)$`
 // document runs the commands of both documents, and makes what the first one says is refused.
 func (x *fieldTest) document(t *testing.T) {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(stack.Repository, fineGrainedDocument))
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := readText(t, filepath.Join(stack.Repository, fineGrainedDocument))
 	files := []string{"-f", useCaseFile("fine-grained", "operator.yaml"), "-f", useCaseFile("fine-grained", "exclusion.yaml")}
 	t.Cleanup(func() {
 		mustKubectl(t, "admin", append([]string{"delete", "--ignore-not-found"}, files...)...)
@@ -119,24 +106,21 @@ func (x *fieldTest) document(t *testing.T) {
 		_, _, err := kubectl(t, "admin", "get", "fieldpermissionmappings")
 		return err == nil
 	})
-	runBlocks(t, fineGrainedDocument, string(content))
-	quoted := quotedRefusals.FindAllStringSubmatch(string(content), -1)
+	runBlocks(t, fineGrainedDocument, content)
+	quoted := quotedRefusals.FindAllStringSubmatch(content, -1)
 	for i, args := range [][]string{
 		{"label", machines, "one", "--namespace=demo", "team=red", "--overwrite"},
 		{"patch", machines, "one", "--namespace=demo", "--type=merge", `--patch={"spec":{"adminAccess":true}}`},
 	} {
-		for _, route := range enforcementRoutes {
+		for _, route := range routes {
 			_, errs, err := kubectl(t, []string{"carol", "alice"}[i]+route.suffix, args...)
 			if err == nil || len(quoted) != 2 || !strings.HasSuffix(strings.TrimSpace(errs), ": "+quoted[i][1]) {
 				t.Errorf("%s: got %v: %s, want what %s says: %q", route.name, err, errs, fineGrainedDocument, quoted)
 			}
 		}
 	}
-	tour, err := os.ReadFile(filepath.Join(stack.Repository, tourDocument))
-	if err != nil {
-		t.Fatal(err)
-	}
-	runBlocks(t, tourDocument, string(tour))
+	tour := readText(t, filepath.Join(stack.Repository, tourDocument))
+	runBlocks(t, tourDocument, tour)
 }
 
 // fieldTest has what all rows need.
@@ -144,20 +128,6 @@ type fieldTest struct {
 	*table
 	users  []string
 	fields *fieldTable
-}
-
-// newTableOf is newTable without the rows of TestEnforcement.
-func newTableOf(t *testing.T) *table {
-	t.Helper()
-	table := &table{clients: map[string]versioned.Interface{}}
-	table.kube, _ = clients(t, "admin")
-	_, table.proviso = clients(t, "admin-direct")
-	for _, user := range []string{"alice", "bob", "carol"} {
-		for _, route := range enforcementRoutes {
-			_, table.clients[user+route.suffix] = clients(t, user+route.suffix)
-		}
-	}
-	return table
 }
 
 // fieldCase is a row on one route.
@@ -175,62 +145,15 @@ func (c *fieldCase) resource() string {
 	return c.about().Resource
 }
 
-// widgets is the CustomResourceDefinition of the rows about widgets.
-const widgets = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: widgets.fields.example.com}
-spec:
-  group: fields.example.com
-  scope: Namespaced
-  names: {kind: Widget, plural: widgets}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          spec:
-            type: object
-            properties:
-              size: {type: integer}
-              triggerSelfDestructOnSecurityBreach: {type: boolean}
-              notes: {type: object, additionalProperties: {type: string}}
-              order: {type: array, items: {type: string}}
-              anything: {type: object, x-kubernetes-preserve-unknown-fields: true}
-              parts:
-                type: array
-                x-kubernetes-list-type: map
-                x-kubernetes-list-map-keys: [name]
-                items: {type: object, required: [name], properties: {name: {type: string}, count: {type: integer}}}
-          status:
-            type: object
-            properties:
-              phase: {type: string}
-              conditions:
-                type: array
-                x-kubernetes-list-type: map
-                x-kubernetes-list-map-keys: [type]
-                items: {type: object, required: [type], properties: {type: {type: string}, status: {type: string}}}
-`
-
 // install makes what the table is about: mappings, namespaces, and roles.
 func (x *fieldTest) install(t *testing.T) {
 	t.Helper()
-	if _, errs, err := kubectlWithInput(t, "admin", widgets, "apply", "-f", "-"); err != nil {
-		t.Fatal(errs)
-	}
-	mustKubectl(t, "admin", "wait", "--for=condition=Established", "--timeout=30s", "crd/widgets.fields.example.com")
 	// It stays until the cluster ends: some of its objects have finalizers.
+	must(t, stack.Apply(t.Context(), readText(t, "testdata/widgets.yaml")))
 	mappings := x.proviso.PolicyV1alpha1().FieldPermissionMappings()
 	for _, m := range x.fields.Mappings {
 		_, err := mappings.Create(t.Context(), &policyv1alpha1.FieldPermissionMapping{ObjectMeta: metav1.ObjectMeta{Name: m.Name}, Spec: m.FieldPermissionMappingSpec}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { _ = mappings.Delete(context.Background(), m.Name, metav1.DeleteOptions{}) })
 	}
 	for _, set := range x.fields.Sets {
@@ -345,9 +268,7 @@ func (c *fieldCase) checkRefusal(t *testing.T, what, message string, inTheWay []
 func (x *fieldTest) objects(t *testing.T, c *tableCase) map[string]any {
 	t.Helper()
 	list, err := apiRequest{method: http.MethodGet, path: c.collection(), query: map[string][]string{"labelSelector": {c.label()}}}.send(t.Context(), x.admin())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	objects := map[string]any{}
 	items, _ := list["items"].([]any)
 	for _, item := range items {
@@ -428,7 +349,7 @@ func (x *fieldTest) reviewVerbs(t *testing.T) {
 		// General permission includes what is not excluded, and is no permission on fields.
 		{"bob", "granular:label(super.safe.com)", false},
 	} {
-		for _, route := range enforcementRoutes {
+		for _, route := range routes {
 			t.Run(route.name+"/"+tc.user+" "+tc.verb, func(t *testing.T) {
 				t.Parallel()
 				c := &tableCase{tableRow: &tableRow{As: tc.user}, set: &tableSet{Set: "fields-operator"}}

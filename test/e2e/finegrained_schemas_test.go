@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package e2e_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -15,10 +14,8 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/utils/ptr"
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
@@ -30,32 +27,13 @@ import (
 // custom resources: their lists have keys by the schemas that it publishes.
 func TestFineGrainedReviewsOfOthers(t *testing.T) {
 	t.Parallel()
-	url, stop, err := stack.Replica(t.Context(), "--feature-gates=FineGrainedAuthorization=true")
-	t.Cleanup(stop)
-	if err != nil {
-		t.Fatal(err)
-	}
-	proviso := stack.ClientAt(t, "admin-direct", url)
+	proviso := stack.ClientAt(t, "admin-direct", startReplica(t, "--feature-gates=FineGrainedAuthorization=true"))
 	const user = "e2e-readier"
-	grantStatus(t, user)
+	grant(t, user, []string{"granular", "granular:condition(Ready)", "granular:finalizer(super.safe.com)"}, []string{"", "fields.example.com"}, "pods/status", "gizmos/status")
+	apply(t, readText(t, "testdata/fields-pod.yaml"))
 	kube, _ := clients(t, "admin")
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "e2e-fields", Namespace: "demo"},
-		Spec: corev1.PodSpec{
-			Containers:         []corev1.Container{{Name: "a", Image: "a", Ports: []corev1.ContainerPort{{ContainerPort: 80}}}, {Name: "b", Image: "b"}},
-			ServiceAccountName: "e2e-fields", AutomountServiceAccountToken: ptr.To(false),
-		},
-	}
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "e2e-fields", Namespace: "demo"}}
-	if _, err := kube.CoreV1().ServiceAccounts("demo").Create(t.Context(), account, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if pod, err = kube.CoreV1().Pods("demo").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = kube.CoreV1().Pods("demo").Delete(context.Background(), "e2e-fields", metav1.DeleteOptions{})
-	})
+	pod, err := kube.CoreV1().Pods("demo").Get(t.Context(), "e2e-fields", metav1.GetOptions{})
+	must(t, err)
 	pod.APIVersion, pod.Kind = "v1", "Pod"
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}, {Type: corev1.PodScheduled, Status: corev1.ConditionTrue}}
 	changed := func(change func(*corev1.Pod)) *corev1.Pod {
@@ -63,7 +41,23 @@ func TestFineGrainedReviewsOfOthers(t *testing.T) {
 		change(p)
 		return p
 	}
-	pods := metav1.GroupVersionResource{Version: "v1", Resource: "pods"}
+	review := updateReview{
+		user:     authenticationv1.UserInfo{Username: user, Groups: []string{"system:authenticated"}},
+		resource: metav1.GroupVersionResource{Version: "v1", Resource: "pods"}, subresource: "status", kind: "Pod", before: mustJSON(pod),
+	}
+	// await waits until an update is refused for a reason, or allowed without one.
+	await := func(what string, after []byte, want string) {
+		t.Helper()
+		review.after = after
+		var allowed bool
+		var why string
+		if !poll.Until(t.Context(), changes.SchemaExpiry+30*time.Second, func() bool {
+			allowed, why = review.ask(t, proviso)
+			return allowed == (want == "") && strings.Contains(why, want)
+		}) {
+			t.Errorf("%s: got %t, %q, want %q", what, allowed, why, want)
+		}
+	}
 	for _, tc := range []struct {
 		name  string
 		after *corev1.Pod
@@ -77,134 +71,61 @@ func TestFineGrainedReviewsOfOthers(t *testing.T) {
 		{"an image", changed(func(p *corev1.Pod) { p.Spec.Containers[1].Image = "c" }), `changing the field spec.containers[name="b"].image needs the verb "granular:specification"`},
 		{"the node", changed(func(p *corev1.Pod) { p.Spec.NodeName = "n" }), `changing the field spec.nodeName needs the verb "granular:specification" or "granular:nodeAssignment"`},
 	} {
-		got := settled(t, tc.want, func() string {
-			return reviewFields(t, proviso, user, pods, "Pod", mustJSON(pod), mustJSON(tc.after), tc.want)
-		})
-		if got != tc.want {
-			t.Errorf("pods, %s: got %q, want %q", tc.name, got, tc.want)
-		}
+		await("pods, "+tc.name, mustJSON(tc.after), tc.want)
 	}
 
 	// A custom resource whose list is of one piece until its schema says what the key is.
-	const crd = "gizmos.fields.example.com"
-	if _, errs, err := kubectlWithInput(t, "admin", gizmos(""), "apply", "-f", "-"); err != nil {
-		t.Fatalf("%v: %s", err, errs)
-	}
-	t.Cleanup(func() { _, _, _ = kubectl(t, "admin", "delete", "crd", crd) })
-	mustKubectl(t, "admin", "wait", "--for=condition=Established", "crd/"+crd)
+	definition := readText(t, "testdata/gizmos.yaml")
+	apply(t, strings.ReplaceAll(definition, "EXTENSIONS", ""))
 	gizmo := func(status string) []byte {
 		return []byte(`{"apiVersion":"fields.example.com/v1","kind":"Gizmo","metadata":{"name":"a","namespace":"demo"},"status":{"conditions":[{"type":"Ready","status":"` + status + `"},{"type":"Other","status":"x"}]}}`)
 	}
-	resource := metav1.GroupVersionResource{Group: "fields.example.com", Version: "v1", Resource: "gizmos"}
-	want := `changing the field status.conditions needs the verb "granular:status" or "granular:conditions"`
-	ask := func(want string) func() string {
-		return func() string {
-			return reviewFields(t, proviso, user, resource, "Gizmo", gizmo("False"), gizmo("True"), want)
-		}
-	}
-	const unknown = "does not fit the schema of its kind"
+	review.resource, review.kind, review.before = metav1.GroupVersionResource{Group: "fields.example.com", Version: "v1", Resource: "gizmos"}, "Gizmo", gizmo("False")
 	odd := strings.Replace(string(gizmo("True")), `"status":{`, `"status":{"odd":1,`, 1)
-	if got := settled(t, unknown, func() string {
-		return reviewFields(t, proviso, user, resource, "Gizmo", gizmo("False"), []byte(odd), unknown)
-	}); got != unknown {
-		t.Errorf("a field that is not in the schema: got %q, want %q", got, unknown)
+	await("a field that is not in the schema", []byte(odd), "does not fit the schema of its kind")
+	const want = `changing the field status.conditions needs the verb "granular:status" or "granular:conditions"`
+	review.after = gizmo("True")
+	if allowed, why := review.ask(t, proviso); allowed || !strings.Contains(why, want) {
+		t.Errorf("a list of one piece: got %t, %q, want %q", allowed, why, want)
 	}
-	if got := ask(want)(); got != want {
-		t.Errorf("a list of one piece: got %q, want %q", got, want)
-	}
-	if _, errs, err := kubectlWithInput(t, "admin", gizmos("x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [type],"), "apply", "-f", "-"); err != nil {
-		t.Fatalf("%v: %s", err, errs)
-	}
-	got := ""
-	if !poll.Until(t.Context(), changes.SchemaExpiry+30*time.Second, func() bool { got = ask("")(); return got == "" }) {
-		t.Errorf("after the schema has changed: got %q, want it to be allowed", got)
-	}
+	apply(t, strings.ReplaceAll(definition, "EXTENSIONS", "x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [type],"))
+	await("after the schema has changed", gizmo("True"), "")
 }
 
-// reviewFields asks what a user may do with conditions, and then what these say about an
-// update of the status. It returns nothing if that is allowed, what was wanted if the reason
-// has that in it, and the reason otherwise.
-func reviewFields(t *testing.T, proviso versioned.Interface, user string, resource metav1.GroupVersionResource, kind string, before, after []byte, want string) string {
+// updateReview is a question about an update.
+type updateReview struct {
+	user              authenticationv1.UserInfo
+	resource          metav1.GroupVersionResource
+	kind, subresource string
+	before, after     []byte
+	// sets is how many sets of conditions there must be, if it is not 0.
+	sets int
+}
+
+// ask asks what the user may do on conditions, which there must be, and then what these say about the update. It returns why it is refused.
+func (u *updateReview) ask(t *testing.T, proviso versioned.Interface) (allowed bool, why string) {
 	t.Helper()
 	access, err := proviso.AuthorizationV1alpha1().SubjectAccessReviews().Create(t.Context(), &authorizationv1alpha1.SubjectAccessReview{
 		Spec: authorizationv1alpha1.SubjectAccessReviewSpec{
-			User: user, Groups: []string{"system:authenticated"},
+			User: u.user.Username, Groups: u.user.Groups,
 			ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Verb: "update", Group: resource.Group, Version: resource.Version, Resource: resource.Resource, Subresource: "status", Namespace: "demo", Name: "e2e-fields",
+				Verb: "update", Group: u.resource.Group, Version: u.resource.Version, Resource: u.resource.Resource, Subresource: u.subresource, Namespace: "demo", Name: "e2e-fields",
 			},
 			ConditionalAuthorization: &authorizationv1alpha1.ConditionalAuthorizationConfiguration{Mode: authorizationv1alpha1.ConditionsModeHumanReadable},
 		},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(access.Status.ConditionsChain) == 0 {
-		return fmt.Sprintf("no conditions: %+v", access.Status)
+	must(t, err)
+	if n := len(access.Status.ConditionsChain); n == 0 || u.sets != 0 && n != u.sets {
+		return false, fmt.Sprintf("%d sets of conditions: %+v", n, access.Status)
 	}
 	answer, err := proviso.AuthorizationV1alpha1().AuthorizationConditionsReviews().Create(t.Context(), &authorizationv1alpha1.AuthorizationConditionsReview{
 		Request: &authorizationv1alpha1.AuthorizationConditionsRequest{
 			ConditionSets: access.Status.ConditionsChain, Operation: "UPDATE",
-			Kind:     &metav1.GroupVersionKind{Group: resource.Group, Version: resource.Version, Kind: kind},
-			Resource: &resource, SubResource: "status", Namespace: "demo", Name: "e2e-fields",
-			UserInfo:  &authenticationv1.UserInfo{Username: user, Groups: []string{"system:authenticated"}},
-			OldObject: &runtime.RawExtension{Raw: before}, Object: &runtime.RawExtension{Raw: after},
+			Kind:     &metav1.GroupVersionKind{Group: u.resource.Group, Version: u.resource.Version, Kind: u.kind},
+			Resource: &u.resource, SubResource: u.subresource, Namespace: "demo", Name: "e2e-fields", UserInfo: &u.user,
+			OldObject: &runtime.RawExtension{Raw: u.before}, Object: &runtime.RawExtension{Raw: u.after},
 		},
 	}, metav1.CreateOptions{})
-	switch {
-	case err != nil:
-		t.Fatal(err)
-	case answer.Response.Allowed:
-		return ""
-	case want != "" && strings.Contains(answer.Response.Reason, want):
-		return want
-	}
-	return fmt.Sprintf("%+v", answer.Response)
-}
-
-// grantStatus gives a user permission on some fields of pods and gizmos.
-func grantStatus(t *testing.T, user string) {
-	t.Helper()
-	kube, _ := clients(t, "admin")
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: []rbacv1.PolicyRule{{
-		Verbs:     []string{"granular", "granular:condition(Ready)", "granular:finalizer(super.safe.com)"},
-		APIGroups: []string{"", "fields.example.com"}, Resources: []string{"pods/status", "gizmos/status"},
-	}}}
-	binding := &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: user}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
-	}
-	if _, err := kube.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := kube.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// gizmos is a CustomResourceDefinition with extensions at the list of conditions.
-func gizmos(extensions string) string {
-	return `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata:
-  name: gizmos.fields.example.com
-spec:
-  group: fields.example.com
-  names: {kind: Gizmo, listKind: GizmoList, plural: gizmos, singular: gizmo}
-  scope: Namespaced
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          status:
-            type: object
-            properties:
-              conditions:
-                {` + extensions + ` type: array, items: {type: object, required: [type], properties: {type: {type: string}, status: {type: string}}}}
-`
+	must(t, err)
+	return answer.Response.Allowed, answer.Response.Reason
 }

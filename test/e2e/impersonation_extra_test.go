@@ -9,14 +9,12 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"testing"
 
 	"k8s.io/client-go/rest"
 
 	"github.com/proviso-authz/proviso/pkg/apiserver/options"
-	"github.com/proviso-authz/proviso/pkg/etcd"
 	"github.com/proviso-authz/proviso/test/library"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
@@ -59,24 +57,9 @@ func (i *impersonationTests) testBetweenServers(t *testing.T) {
 // front runs a Proviso in this process that passes on what it does not serve to another.
 func (i *impersonationTests) front(t *testing.T, behind string) (server string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "fr") // short enough for a socket
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	member, err := etcd.Start(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = member.Close() })
-	endpoint, err := etcd.Endpoint(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	endpoint, dir := startEtcd(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	o := options.NewOptions()
 	o.DataDir, o.SecureServing.Listener = filepath.Join(dir, "data"), listener
 	pair := &o.SecureServing.ServerCert.CertKey
@@ -86,31 +69,19 @@ func (i *impersonationTests) front(t *testing.T, behind string) (server string) 
 	o.CoreAPI.CoreAPIKubeconfigPath = filepath.Join(stack.Dir, "proviso.kubeconfig")
 	o.Etcd.StorageConfig.Transport.ServerList = []string{endpoint}
 	completed, err := o.Complete()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	config, err := completed.Config()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	config.ExtraConfig.ConditionalImpersonation = true
 	target, err := url.Parse(behind)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	transport, err := rest.TransportFor(&rest.Config{TLSClientConfig: i.frontProxy})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	handler := library.PassOn(config.ExtraConfig.Enforcer, "demo.proviso.dev", target, transport)
 	c, err := config.Complete()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	proviso, err := c.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	proviso.GenericAPIServer.Handler.NonGoRestfulMux.HandlePrefix("/apis/demo.proviso.dev/", handler)
 	stopped := make(chan error, 1)
 	go func() { stopped <- proviso.GenericAPIServer.PrepareRun().RunWithContext(t.Context()) }()

@@ -23,9 +23,7 @@ const impersonationPath = "/apis/authorization.k8s.io/v1alpha1/authorizationcond
 func TestImpersonationReviewByKubectl(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join(stack.Repository, "artifacts", "examples", "reviews", "impersonation-*.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tried := 0
 	for _, file := range files {
 		if strings.HasSuffix(file, ".golden.yaml") {
@@ -95,8 +93,6 @@ func withoutImpersonated(t *testing.T, body string) string {
 	review := impersonationReviewOf(t, body)
 	review.Spec.Impersonate.Username = ""
 	content, err := json.Marshal(review)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(content)
 }

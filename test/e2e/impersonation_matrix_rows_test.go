@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -52,21 +53,21 @@ func (r impersonationRow) name() string {
 func (r impersonationRow) short() string { return fmt.Sprintf("impersonator-%03d", r.index) }
 
 func (r impersonationRow) String() string {
-	return fmt.Sprintf("%03d %s, %s %s, %s", r.index, r.target.Username, r.request.method, r.request.path, r.about)
+	return fmt.Sprintf("%03d %s, %s %s, %s", r.index, r.target.Username, r.request.Method, r.request.Path, r.about)
 }
 
 // impersonatedRequest is a request.
-type impersonatedRequest struct{ method, path string }
+type impersonatedRequest struct{ Method, Path string }
 
 var requestInfos = &genericapirequest.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
 
 // attributes returns the attributes of a request for a resource, or of another one.
 func (r impersonatedRequest) attributes() (*authorizationv1.ResourceAttributes, *authorizationv1.NonResourceAttributes) {
-	target, err := url.Parse(r.path)
+	target, err := url.Parse(r.Path)
 	if err != nil {
 		panic(err)
 	}
-	info, err := requestInfos.NewRequestInfo(&http.Request{Method: r.method, URL: target})
+	info, err := requestInfos.NewRequestInfo(&http.Request{Method: r.Method, URL: target})
 	if err != nil {
 		panic(err)
 	}
@@ -157,14 +158,15 @@ func impersonationMode(u authenticationv1.UserInfo) string {
 	}
 }
 
-func impersonationRows() []impersonationRow {
+func impersonationRows(t *testing.T) []impersonationRow {
+	t.Helper()
 	var rows []impersonationRow
 	add := func(row impersonationRow) {
 		row.index = len(rows)
 		rows = append(rows, row)
 	}
 	addTestPlan(add)
-	addProduct(add)
+	addProduct(t, add)
 	addNodeRows(add)
 	addRequesters(add)
 	return rows
@@ -201,59 +203,18 @@ func addTestPlan(add func(impersonationRow)) {
 	}
 }
 
-func impersonationTargets() []authenticationv1.UserInfo {
-	type extra = map[string]authenticationv1.ExtraValue
-	robot := "system:serviceaccount:" + impersonationNamespace + ":robot"
-	return []authenticationv1.UserInfo{
-		{Username: "bob"},
-		{Username: "ldap/bob"},
-		{Username: "system:anonymous"},
-		{Username: "bob", UID: "17"},
-		{Username: "bob", Groups: []string{"g1"}},
-		{Username: "bob", Groups: []string{"g1", "g2", "g3", "g4", "g5"}},
-		{Username: "bob", Groups: []string{"system:masters"}},
-		{Username: "bob", Groups: []string{"g1", "system:unauthenticated"}},
-		{Username: "bob", Groups: []string{"system:authenticated", "g1"}},
-		{Username: "bob", Groups: []string{""}},
-		{Username: "system:anonymous", Groups: []string{"g1"}},
-		{Username: "bob", Extra: extra{"example.com/key": {"v1"}}},
-		{Username: "bob", Extra: extra{"example.com/key": {"v1", "v2"}, "scopes": {"s1", "s2", "s3"}}},
-		{Username: "bob", Extra: extra{"example.com/Key": {"v1"}}},
-		{Username: "bob", Extra: extra{"example.com/key": {""}}},
-		{Username: "bob", UID: "17", Groups: []string{"g1", "g2"}, Extra: extra{"example.com/key": {"v1"}}},
-		{Username: robot},
-		{Username: robot, UID: "17"},
-		{Username: robot, Groups: []string{"g1"}},
-		{Username: "system:node:n1"},
-		{Username: "system:node:n1", Groups: []string{"system:nodes"}},
-		{Username: "system:node:UPPER"},
-	}
-}
-
-func impersonationRequests() []impersonatedRequest {
-	const deployment = "/apis/apps/v1/namespaces/" + impersonationNamespace + "/deployments/x"
-	return []impersonatedRequest{
-		{"GET", pods + "/x"},
-		{"POST", pods},
-		{"POST", pods + "/x/exec"},
-		{"GET", pods + "?labelSelector=a=b"},
-		{"GET", "/imaginary"},
-		{"PATCH", deployment},
-		{"DELETE", pods + "/x"},
-		{"GET", "/api/v1/nodes?watch=true&timeoutSeconds=1"},
-		{"PUT", deployment + "/scale"},
-		{"DELETE", pods},
-		{"POST", "/imaginary/path"},
-	}
-}
-
 // addProduct adds every target with every kind of grants, on requests that take turns.
-func addProduct(add func(impersonationRow)) {
-	requests := impersonationRequests()
+func addProduct(t *testing.T, add func(impersonationRow)) {
+	t.Helper()
+	var table struct {
+		Targets  []authenticationv1.UserInfo
+		Requests []struct{ Method, Path string }
+	}
+	readYAML(t, "testdata/impersonation-matrix.yaml", &table)
 	turn := 0
-	for _, target := range impersonationTargets() {
+	for _, target := range table.Targets {
 		for _, variant := range grantVariants(target) {
-			request := requests[turn%len(requests)]
+			request := impersonatedRequest(table.Requests[turn%len(table.Requests)])
 			turn++
 			add(impersonationRow{target: target, request: request, grants: variant.grants(request), about: variant.name})
 		}

@@ -35,7 +35,7 @@ import (
 // message of a refusal must be the same. Each row has a requester of its own, because the server remembers which mode a requester used last. Then it makes the requests to the
 // replica with the mode conditional, whose filter must do the same, because no requester has permissions of that mode.
 func (i *impersonationTests) testMatrix(t *testing.T) {
-	rows := impersonationRows()
+	rows := impersonationRows(t)
 	if len(rows) < 300 {
 		t.Fatalf("there are %d rows, want at least 300", len(rows))
 	}
@@ -117,9 +117,7 @@ func (m *impersonationMatrix) grant(t *testing.T) {
 	for _, row := range m.rows {
 		for _, grant := range row.grants {
 			key, err := json.Marshal([]any{grant.namespace, grant.rule})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if roles[string(key)] == nil {
 				roles[string(key)] = &role{impersonationGrant: grant}
 			}
@@ -157,9 +155,7 @@ func (m *impersonationMatrix) waitForGrants(t *testing.T, namespace string) {
 	t.Helper()
 	name := "impersonation-last" + namespace
 	grant := impersonationGrant{namespace: namespace, rule: rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"configmaps"}}}
-	if err := m.bind(t.Context(), name, grant, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.bind(t.Context(), name, grant, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}))
 	poll.Holds(t, "the permissions are in effect", func() bool {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: name, ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "get", Resource: "configmaps", Namespace: namespace},
@@ -178,7 +174,7 @@ func (m *impersonationMatrix) send(t *testing.T, sender *requests.Sender, log st
 		if m.tokens[i] != "" {
 			as = &requests.User{Token: m.tokens[i]}
 		}
-		answer, err := sender.Do(ctx, as, requests.Request{Method: row.request.method, Path: row.request.path, Header: row.header(m.tokens[i] != "")})
+		answer, err := sender.Do(ctx, as, requests.Request{Method: row.request.Method, Path: row.request.Path, Header: row.header(m.tokens[i] != "")})
 		if err != nil {
 			return err
 		}

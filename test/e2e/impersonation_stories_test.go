@@ -9,7 +9,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -68,15 +67,6 @@ func exampleFile(name string) string {
 	return filepath.Join(stack.Repository, "artifacts", "impersonation", name)
 }
 
-func readText(t *testing.T, file string) string {
-	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
 var storyNames = regexp.MustCompile(`demo\.proviso\.dev|lucas-impersonated|\b(?:agent|alice|bob|carol|lucas|demo|elsewhere|own|other)\b`)
 
 // own gives the users, nodes and namespaces of a story names of their own, because other tests decide about theirs at the same time.
@@ -109,9 +99,7 @@ func (s *story) nodeToken(t *testing.T) string {
 		t.Fatal(err)
 	}
 	token, err := podToken(t.Context(), kube, s.own("demo"), s.own("node-agent"), node.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return token
 }
 

@@ -8,7 +8,6 @@ package e2e_test
 import (
 	"encoding/json"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -136,16 +135,10 @@ type impersonator struct {
 // newImpersonator starts a replica.
 func newImpersonator(t *testing.T, sender *requests.Sender, gates string) *impersonator {
 	t.Helper()
-	dir := t.TempDir()
-	policy, log := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log")
-	if err := os.WriteFile(policy, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- level: Metadata\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	policy, log := writeFile(t, "policy.yaml", "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- level: Metadata\n"), filepath.Join(t.TempDir(), "audit.log")
 	url, stop, err := stack.Replica(t.Context(), "--feature-gates="+gates, "--audit-policy-file="+policy, "--audit-log-path="+log)
 	t.Cleanup(stop)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return &impersonator{Runner: requests.Runner{Sender: sender.At(url)}, url: url, log: log, admin: stack.ClientAt(t, "admin-direct", url), stop: stop}
 }
 
@@ -220,9 +213,7 @@ func (i *impersonator) check(t *testing.T, runner *requests.Runner, row *request
 	review := impersonationReview(event.User, as, request, nil)
 	review.Spec.ConditionalAuthorization = &authorizationv1alpha1.ConditionalAuthorizationConfiguration{Mode: authorizationv1alpha1.ConditionsModeHumanReadable}
 	review, err := i.admin.AuthorizationV1alpha1().ImpersonationReviews().Create(t.Context(), review, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	status := &review.Status
 	got := &impersonationVerdict{
 		Requester: event.User.Username, Mode: string(status.Mode), Constraint: status.Constraint, Denied: status.Denied, Residual: len(status.ConditionsChain) > 0,
@@ -278,9 +269,7 @@ func (i *impersonator) evaluate(t *testing.T, request *authorizationv1.ResourceA
 		data.Operation, data.OldObject = authorizationv1alpha1.OperationUpdate, data.Object
 	}
 	review, err := i.admin.AuthorizationV1alpha1().AuthorizationConditionsReviews().Create(t.Context(), &authorizationv1alpha1.AuthorizationConditionsReview{Request: data}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return review.Response.Allowed
 }
 

@@ -68,17 +68,13 @@ func (i *issuer) token(t *testing.T, user, conditions string) string {
 	}
 	part := func(v any) string {
 		text, err := json.Marshal(v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return base64.RawURLEncoding.EncodeToString(text)
 	}
 	signed := part(map[string]string{"alg": "RS256", "typ": "JWT", "kid": "one"}) + "." + part(claims)
 	digest := sha256.Sum256([]byte(signed))
 	signature, err := rsa.SignPKCS1v15(rand.Reader, i.key, crypto.SHA256, digest[:])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return signed + "." + base64.RawURLEncoding.EncodeToString(signature)
 }
 

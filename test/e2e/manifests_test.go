@@ -40,9 +40,7 @@ func TestCertificatesByCommand(t *testing.T) {
 func fileNames(t *testing.T, folder string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
@@ -57,13 +55,9 @@ func TestOverlaysAreValid(t *testing.T) {
 	mustKubectl(t, "admin", "create", "namespace", namespace)
 	for _, folder := range []string{"base", "overlays/demo", "overlays/ha", "overlays/managed"} {
 		dir := filepath.Join(stack.Manifests, "check", filepath.Base(folder))
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.MkdirAll(dir, 0o755))
 		kustomization := fmt.Sprintf("namespace: %s\nresources: [../../%s]\n", namespace, folder)
-		if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(kustomization), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(kustomization), 0o600))
 		out := mustKubectl(t, "admin", "apply", "--server-side", "--force-conflicts", "--validate=strict", "--dry-run=server", "--field-manager=test", "-k", dir)
 		for _, want := range []string{
 			"deployment.apps/proviso-apiserver", "service/proviso-apiserver", "apiservice.apiregistration.k8s.io/v1alpha1.authorization.k8s.io",
@@ -98,11 +92,8 @@ func TestChecksHaveTheirOwnShare(t *testing.T) {
 }
 
 func TestRunsAsNonRootOnReadOnlyRoot(t *testing.T) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", stack.Pid()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(status)) {
+	status := readText(t, fmt.Sprintf("/proc/%d/status", stack.Pid()))
+	for line := range strings.Lines(status) {
 		fields := strings.Fields(line)
 		switch fields[0] {
 		case "Uid:", "Gid:":
@@ -119,12 +110,9 @@ func TestRunsAsNonRootOnReadOnlyRoot(t *testing.T) {
 			}
 		}
 	}
-	mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", stack.Pid()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	mounts := readText(t, fmt.Sprintf("/proc/%d/mountinfo", stack.Pid()))
 	root := ""
-	for line := range strings.Lines(string(mounts)) {
+	for line := range strings.Lines(mounts) {
 		if fields := strings.Fields(line); fields[4] == "/" {
 			root = fields[5] // the last one is on top
 		}
@@ -139,14 +127,9 @@ func TestRunsAsNonRootOnReadOnlyRoot(t *testing.T) {
 func TestRunsWithTheArgumentsOfTheDeployment(t *testing.T) {
 	kube, _ := clients(t, "admin")
 	deployment, err := kube.AppsV1().Deployments(cluster.Namespace).Get(t.Context(), cluster.Service, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", stack.Pid()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := strings.Split(strings.TrimSuffix(string(cmdline), "\x00"), "\x00")[1:]
+	must(t, err)
+	cmdline := readText(t, fmt.Sprintf("/proc/%d/cmdline", stack.Pid()))
+	got := strings.Split(strings.TrimSuffix(cmdline, "\x00"), "\x00")[1:]
 	want := append(argumentsOf(deployment), cluster.UncachedArgs...)
 	if len(got) != len(want) {
 		t.Fatalf("got %q, want %q", got, want)
@@ -168,9 +151,7 @@ func argumentsOf(deployment *appsv1.Deployment) []string {
 func TestProbes(t *testing.T) {
 	kube, _ := clients(t, "admin")
 	deployment, err := kube.AppsV1().Deployments(cluster.Namespace).Get(t.Context(), cluster.Service, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c := deployment.Spec.Template.Spec.Containers[0]
 	for name, probe := range map[string]string{"startup": c.StartupProbe.HTTPGet.Path, "liveness": c.LivenessProbe.HTTPGet.Path, "readiness": c.ReadinessProbe.HTTPGet.Path} {
 		if code, body := request(t, anonymous(t), "GET", probe, nil, ""); code != 200 {

@@ -36,9 +36,7 @@ type mapped struct {
 func newMapped(t *testing.T, name string) *mapped {
 	t.Helper()
 	m := &mapped{newSeparate(t, name, "--enable-demo-api", "--feature-gates=FineGrainedAuthorization=true", "--policy-staleness-bound=1s")}
-	if err := makeMachine(t, m.client, "m", "dev"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, makeMachine(t, m.client, "m", "dev"))
 	m.put(t, "admin-access", "spec.adminAccess", "adminDevices", &policyv1alpha1.FieldExclusion{})
 	return m
 }
@@ -62,9 +60,7 @@ func (m *mapped) patch(t *testing.T, user, body string) string {
 	c := m.Client("admin")
 	c.Impersonate = rest.ImpersonationConfig{UserName: user}
 	client, err := versioned.NewForConfig(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, err = client.DemoV1alpha1().VirtualMachines("demo").Patch(context.WithoutCancel(t.Context()), "m", types.MergePatchType, []byte(body), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
 	switch {
 	case err == nil:
@@ -107,9 +103,7 @@ func (m *mapped) status(t *testing.T, name string, ready metav1.ConditionStatus,
 	t.Helper()
 	poll.Holds(t, name+" is "+reason, func() bool {
 		got, err := m.client.PolicyV1alpha1().FieldPermissionMappings().Get(t.Context(), name, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		c := meta.FindStatusCondition(got.Status.Conditions, policyv1alpha1.PolicyReady)
 		metric := func(state string) string {
 			return m.metric(t, `proviso_policy_field_permission_mappings{state="`+state+`"}`)
@@ -135,9 +129,7 @@ func TestMappingsFail(t *testing.T) {
 		m.status(t, name, metav1.ConditionFalse, "Contradicted", "spec.adminAccess has permission", "0 2 0")
 	}
 	m.expect(t, "a contradiction", "", "", "no permission covers it (spec.adminAccess has permission")
-	if err := m.client.PolicyV1alpha1().FieldPermissionMappings().Delete(t.Context(), "noise", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.client.PolicyV1alpha1().FieldPermissionMappings().Delete(t.Context(), "noise", metav1.DeleteOptions{}))
 	m.status(t, "admin-access", metav1.ConditionTrue, "Compiled", "takes effect", "1 0 0")
 
 	store := m.store(t)
@@ -170,9 +162,7 @@ func TestMappingsFail(t *testing.T) {
 	}
 	m.expect(t, "mappings are there again", "", "", excluded)
 
-	if err := m.KillEtcd(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.KillEtcd())
 	if !poll.Until(t.Context(), 30*time.Second, func() bool {
 		code, body := m.get(t, "/readyz")
 		return code == http.StatusInternalServerError && strings.Contains(body, "[-]field-permission-mappings failed")
@@ -184,9 +174,7 @@ func TestMappingsFail(t *testing.T) {
 			User: user, ConditionalAuthorization: &authorizationv1alpha1.ConditionalAuthorizationConfiguration{Mode: "HumanReadable"},
 			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "patch", Group: "demo.proviso.dev", Version: "v1alpha1", Resource: "virtualmachines", Namespace: "demo", Name: "m"},
 		}}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		sets := answer.Status.ConditionsChain
 		if got := len(sets) == 2 && sets[0].AuthorizerName == "exclude.granular.proviso.dev" && sets[1].Allowed; got != want || answer.Status.Allowed {
 			t.Errorf("without a store, %s: got %+v, want that it is allowed unless an excluded field changes: %t", user, answer.Status, want)
@@ -197,8 +185,6 @@ func TestMappingsFail(t *testing.T) {
 			}
 		}
 	}
-	if err := m.StartEtcd(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, m.StartEtcd(t.Context()))
 	m.expect(t, "the store is there again", "", "", excluded)
 }

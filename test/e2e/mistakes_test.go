@@ -35,14 +35,8 @@ type mistake struct {
 
 func mistakes(t *testing.T) []mistake {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join("testdata", "mistakes.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var rows []mistake
-	if err := yaml.UnmarshalStrict(content, &rows); err != nil {
-		t.Fatal(err)
-	}
+	readYAML(t, "testdata/mistakes.yaml", &rows)
 	return rows
 }
 
@@ -55,9 +49,7 @@ func (m *mistake) policy(t *testing.T, name string) string {
 	spec := map[string]any{
 		"effect": "Allow", "subjects": []any{map[string]any{"kind": "User", "name": "mia"}}, "condition": `object.spec.storageClassName == "dev"`,
 	}
-	if err := yaml.Unmarshal([]byte(m.Write), &changes); err != nil {
-		t.Fatal(err)
-	}
+	must(t, yaml.Unmarshal([]byte(m.Write), &changes))
 	if changes["nonResourceURLs"] != nil {
 		rule = map[string]any{}
 	}
@@ -74,9 +66,7 @@ func (m *mistake) policy(t *testing.T, name string) string {
 	text, err := json.Marshal(map[string]any{
 		"apiVersion": policyv1alpha1.SchemeGroupVersion.String(), "kind": "ClusterAuthorizationPolicy", "metadata": map[string]any{"name": name}, "spec": spec,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(text)
 }
 
@@ -184,9 +174,7 @@ func TestRightPoliciesHaveNoWarnings(t *testing.T) {
 	c := config(t, "admin")
 	c.WarningHandler = recorder
 	client, err := versioned.NewForConfig(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for where, spec := range specs {
 		poll.Holds(t, where+" is checked", func() bool {
 			recorder.warnings = nil
@@ -250,9 +238,7 @@ func rightPolicies(t *testing.T) map[string]*policyv1alpha1.AuthorizationPolicyS
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	}
 	for _, set := range readTable(t) {
 		for i := range set.Policies {
@@ -298,11 +284,8 @@ const mistakesMarker = "<!-- Generated from test/e2e/testdata/mistakes.yaml: UPD
 func TestMistakesInDocs(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(stack.Repository, "docs", "troubleshooting.md")
-	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	introduction, _, found := strings.Cut(string(content), mistakesMarker)
+	content := readText(t, file)
+	introduction, _, found := strings.Cut(content, mistakesMarker)
 	if !found {
 		t.Fatalf("%s has no line %q", file, mistakesMarker)
 	}

@@ -72,7 +72,7 @@ func TestOverload(t *testing.T) {
   effect: Deny
   rules: [{verbs: [list], apiGroups: [""], resources: [configmaps]}]
 `)
-	denyAll(t, namespace)
+	apply(t, `{apiVersion: policy.proviso.dev/v1alpha1, kind: AuthorizationPolicy, metadata: {name: closed, namespace: overload}, spec: {effect: Deny, rules: [{verbs: [get], apiGroups: [""], resources: [configmaps], resourceNames: [closed]}]}}`)
 	path := "/api/v1/namespaces/" + namespace + "/configmaps"
 	carol, bob := newRequester(t, "carol"), newRequester(t, "bob")
 	poll.Holds(t, "the policies are in force", func() bool {
@@ -98,22 +98,6 @@ func TestOverload(t *testing.T) {
 // answeredPattern finds how many reviews the front door decided in a second and in all, and how
 // many it denied by itself.
 var answeredPattern = regexp.MustCompile(`(?m)^proviso_webhook_authorize_(duration_seconds_bucket\{[^}]*le="(1|5|\+Inf)"|undecided_total).*$`)
-
-// denyAll keeps everybody from reading the ConfigMap "closed".
-func denyAll(t *testing.T, namespace string) {
-	t.Helper()
-	manifest := fmt.Sprintf(`
-apiVersion: policy.proviso.dev/v1alpha1
-kind: AuthorizationPolicy
-metadata: {name: closed, namespace: %s}
-spec:
-  effect: Deny
-  rules: [{verbs: [get], apiGroups: [""], resources: [configmaps], resourceNames: [closed]}]
-`, namespace)
-	if _, errs, err := kubectlWithInput(t, "admin", manifest, "apply", "-f", "-"); err != nil {
-		t.Fatalf("%v: %s", err, errs)
-	}
-}
 
 // run floods, and counts how both are answered.
 func (f flood) run(t *testing.T, path string, bob *requester) {
@@ -180,9 +164,7 @@ func newRequester(t *testing.T, user string) *requester {
 	c := config(t, user)
 	c.Dial = (&net.Dialer{}).DialContext // keeps the transport from being shared
 	client, err := rest.HTTPClientFor(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(client.CloseIdleConnections)
 	return &requester{client}
 }

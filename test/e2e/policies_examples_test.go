@@ -85,9 +85,7 @@ func enforcementTable(t *testing.T, policies string) string {
 	out := mustKubectl(t, "admin", "get", "-f", policies, "-o", "json")
 	if err := json.Unmarshal([]byte(out), &list); err != nil || len(list.Items) == 0 { // kubectl prints one object as itself
 		list.Items = make([]policyv1alpha1.ClusterAuthorizationPolicy, 1)
-		if err := json.Unmarshal([]byte(out), &list.Items[0]); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal([]byte(out), &list.Items[0]))
 	}
 	var b strings.Builder
 	b.WriteString("| policy | requests | decided at | result |\n| --- | --- | --- | --- |\n")
@@ -130,12 +128,9 @@ func TestExamplesLetKubectlPatch(t *testing.T) {
 // readPolicies reads the policies in a file. Those of both kinds have the same fields.
 func readPolicies(t *testing.T, file string) []policyv1alpha1.ClusterAuthorizationPolicy {
 	t.Helper()
-	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := readText(t, file)
 	var policies []policyv1alpha1.ClusterAuthorizationPolicy
-	for document := range strings.SplitSeq(string(content), "\n---\n") {
+	for document := range strings.SplitSeq(content, "\n---\n") {
 		p := policyv1alpha1.ClusterAuthorizationPolicy{}
 		if err := yaml.UnmarshalStrict([]byte(document), &p); err != nil {
 			t.Fatalf("%s: %v", file, err)
@@ -210,26 +205,12 @@ func ask(t *testing.T, client versioned.Interface, file string) authorizationv1a
 	return answer.Status
 }
 
-// readYAML reads an object. A field that it does not have is an error.
-func readYAML(t *testing.T, file string, into any) {
-	t.Helper()
-	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := yaml.UnmarshalStrict(content, into); err != nil {
-		t.Fatalf("%s: %v", file, err)
-	}
-}
-
 // TestPoliciesExamplesAreComplete finds files that nothing tests, and files that are
 // missing.
 func TestPoliciesExamplesAreComplete(t *testing.T) {
 	t.Parallel()
 	entries, err := os.ReadDir(filepath.Join(stack.Repository, "artifacts", "examples"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var want, got []string
 	for _, tc := range useCases {
 		want = append(want, tc.name)
@@ -245,9 +226,7 @@ func TestPoliciesExamplesAreComplete(t *testing.T) {
 	}
 	for _, name := range got {
 		entries, err := os.ReadDir(useCaseFile(name, ""))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var files []string
 		for _, entry := range entries {
 			files = append(files, entry.Name())
@@ -265,11 +244,8 @@ const cookbookMarker = "<!-- Generated from artifacts/examples: UPDATE_GOLDEN=1 
 func TestCookbook(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(stack.Repository, "docs", "cookbook.md")
-	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	introduction, _, found := strings.Cut(string(content), cookbookMarker)
+	content := readText(t, file)
+	introduction, _, found := strings.Cut(content, cookbookMarker)
 	if !found {
 		t.Fatalf("%s has no line %q", file, cookbookMarker)
 	}
@@ -292,11 +268,8 @@ const deniesUnconditionally = `
 func section(t *testing.T, b *strings.Builder, name string) {
 	t.Helper()
 	read := func(file string) string {
-		content, err := os.ReadFile(useCaseFile(name, file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(content)
+		content := readText(t, useCaseFile(name, file))
+		return content
 	}
 	fmt.Fprintf(b, "\n#%s\n[policy.yaml](../artifacts/examples/%s/policy.yaml)\n\n```yaml\n%s```\n", read("README.md"), name, read("policy.yaml"))
 	status := read("status.golden.txt")

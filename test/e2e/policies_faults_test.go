@@ -38,21 +38,15 @@ type separate struct {
 func newSeparate(t *testing.T, name string, args ...string) *separate {
 	t.Helper()
 	instance, err := stack.NewInstance(name, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		instance.Stop()
 		if log, err := instance.Log(); t.Failed() {
 			t.Logf("the log of the server (%v): %s", err, log)
 		}
 	})
-	if err := instance.StartEtcd(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := instance.StartProviso(t.Context(), "/readyz"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, instance.StartEtcd(t.Context()))
+	must(t, instance.StartProviso(t.Context(), "/readyz"))
 	s := &separate{Instance: instance}
 	if s.client, err = versioned.NewForConfig(instance.Client("admin")); err != nil {
 		t.Fatal(err)
@@ -66,21 +60,15 @@ func newSeparate(t *testing.T, name string, args ...string) *separate {
 // restart kills the server and starts it again.
 func (s *separate) restart(t *testing.T, path string) {
 	t.Helper()
-	if err := s.KillProviso(); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.StartProviso(t.Context(), path); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.KillProviso())
+	must(t, s.StartProviso(t.Context(), path))
 }
 
 // get reads a path of the server as the admin.
 func (s *separate) get(t *testing.T, path string) (code int, body string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return sent(t, s.http, request)
 }
 
@@ -105,9 +93,7 @@ func (s *separate) ask(t *testing.T, user, verb, resource string) (string, autho
 			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: verb, Group: "faults.example.com", Version: "v1", Resource: resource, Namespace: "demo"},
 		},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	switch {
 	case answer.Status.Allowed:
 		return "allowed", answer.Status
@@ -129,9 +115,7 @@ func (s *separate) asked(t *testing.T, resource string) string {
 func (s *separate) ready(t *testing.T, name string) metav1.Condition {
 	t.Helper()
 	p, err := s.client.PolicyV1alpha1().ClusterAuthorizationPolicies().Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if condition := meta.FindStatusCondition(p.Status.Conditions, policyv1alpha1.PolicyReady); condition != nil {
 		return *condition
 	}
@@ -142,9 +126,7 @@ func (s *separate) ready(t *testing.T, name string) metav1.Condition {
 func (s *separate) store(t *testing.T) *clientv3.Client {
 	t.Helper()
 	store, err := s.Store(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { _ = store.Close() })
 	return store
 }
@@ -166,14 +148,10 @@ func spoilKey(t *testing.T, store *clientv3.Client, key string, change func(spec
 		t.Fatalf("reading what is stored as %s: %v, %v", key, got, err)
 	}
 	var stored map[string]any
-	if err := json.Unmarshal(got.Kvs[0].Value, &stored); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(got.Kvs[0].Value, &stored))
 	change(stored["spec"].(map[string]any))
 	broken, err := json.Marshal(stored)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := store.Put(t.Context(), key, string(broken)); err != nil {
 		t.Fatal(err)
 	}
@@ -272,9 +250,7 @@ func TestPoliciesBrokenInEtcd(t *testing.T) {
 
 	for _, row := range rows {
 		repaired, err := policies.Get(t.Context(), row.name, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		repaired.Spec = newFaulty(row.name, row.effect).Spec
 		if _, err := policies.Update(t.Context(), repaired, metav1.UpdateOptions{}); err != nil {
 			t.Errorf("%s: it cannot be repaired: %v", row.name, err)
@@ -374,17 +350,13 @@ func (s *separate) becomesUnready(t *testing.T) {
 func TestStoreOfPoliciesIsGone(t *testing.T) {
 	t.Parallel()
 	s := withStaleness(t, "gone")
-	if err := s.KillEtcd(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.KillEtcd())
 	s.becomesUnready(t)
 	s.checkStale(t)
 	if !s.Running() {
 		t.Error("the server ended")
 	}
-	if err := s.StartEtcd(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.StartEtcd(t.Context()))
 	s.waitUntilInForce(t)
 }
 
@@ -393,15 +365,9 @@ func TestStoreOfPoliciesIsGone(t *testing.T) {
 func TestStoreOfPoliciesIsRestored(t *testing.T) {
 	t.Parallel()
 	s := withStaleness(t, "restored")
-	if err := s.KillEtcd(); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.BackUpEtcd(); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.StartEtcd(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.KillEtcd())
+	must(t, s.BackUpEtcd())
+	must(t, s.StartEtcd(t.Context()))
 	s.waitUntilInForce(t)
 	for i := range 20 { // the revision of the backup is not reached again soon
 		late := newFaulty(fmt.Sprintf("late-%d", i), "Allow")
@@ -410,22 +376,14 @@ func TestStoreOfPoliciesIsRestored(t *testing.T) {
 		}
 	}
 	poll.Holds(t, "a policy that is not in the backup decides", func() bool { return s.asked(t, "late-19") == "allowed, no opinion, no opinion" })
-	if err := s.KillEtcd(); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.RestoreEtcd(); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.StartEtcd(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.KillEtcd())
+	must(t, s.RestoreEtcd())
+	must(t, s.StartEtcd(t.Context()))
 	poll.Holds(t, "the server has ended", func() bool { return !s.Running() })
 	if log, err := s.Log(); err != nil || !strings.Contains(log, "the store has gone back to an earlier revision") {
 		t.Errorf("the log does not say why: %v", err)
 	}
-	if err := s.StartProviso(t.Context(), "/readyz"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.StartProviso(t.Context(), "/readyz"))
 	s.waitUntilInForce(t)
 	if got := s.asked(t, "late-19"); got != "no opinion, no opinion, no opinion" {
 		t.Errorf("a policy that is not in the backup: got %s, want that it grants nothing", got)

@@ -22,18 +22,14 @@ func TestReplicasShareAnEtcd(t *testing.T) {
 	t.Parallel()
 	urls, stop, err := stack.Replicas(t.Context(), 2)
 	t.Cleanup(stop)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var replicas []versioned.Interface
 	for _, url := range urls {
 		client := stack.ClientAt(t, "bob-direct", url)
 		replicas = append(replicas, client)
 	}
 	watch, err := replicas[1].DemoV1alpha1().VirtualMachines("demo").Watch(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer watch.Stop()
 	vm := &demov1alpha1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: "shared"}, Spec: demov1alpha1.VirtualMachineSpec{Image: "debian-12"}}
 	if _, err := replicas[0].DemoV1alpha1().VirtualMachines("demo").Create(t.Context(), vm, metav1.CreateOptions{}); err != nil {

@@ -115,9 +115,7 @@ func takeOver(t *testing.T, group string) {
 // register registers a group of reviews again, unless kube-apiserver owns it.
 func register(t *testing.T, group string) {
 	t.Helper()
-	if err := stack.RegisterVersions(t.Context(), "v1alpha1."+group); err != nil {
-		t.Fatal(err)
-	}
+	must(t, stack.RegisterVersions(t.Context(), "v1alpha1."+group))
 }
 
 // TestReviewGroupsAreIndependent takes each group of reviews away from Proviso in several ways, and checks that the other group
@@ -181,21 +179,15 @@ func TestReviewGroupsAreIndependent(t *testing.T) {
 		owned("the dev cluster")
 		// The preflight of a server that starts while kube-apiserver owns the group.
 		url, stop, err := stack.Replica(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer stop()
 		waitForReplica(t, url, officialReviews+": kube_apiserver: ")
 		owned("a server that starts")
 	})
 
 	t.Run("restart of kube-apiserver", func(t *testing.T) {
-		if err := stack.KillKubeAPIServer(); err != nil {
-			t.Fatal(err)
-		}
-		if err := stack.StartKubeAPIServer(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, stack.KillKubeAPIServer())
+		must(t, stack.StartKubeAPIServer(t.Context()))
 		// kube-apiserver deletes an APIService that it manages and does not serve.
 		waitForNotFound(t, alice, officialReviews)
 		register(t, "authorization.k8s.io")
@@ -219,44 +211,11 @@ func waitForReplica(t *testing.T, url, want string) {
 	})
 }
 
-// machinesDefinition has kube-apiserver serve the group of machines.
-const machinesDefinition = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: virtualmachines.demo.proviso.dev}
-spec:
-  group: demo.proviso.dev
-  names: {kind: VirtualMachine, plural: virtualmachines}
-  scope: Namespaced
-  versions:
-  - {name: v1alpha1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
-`
-
 // TestConditionsOnWhatKubeAPIServerServes checks that the front door folds conditions on requests in groups of Proviso that kube-apiserver does
 // not pass on to Proviso, because no server would evaluate them.
 func TestConditionsOnWhatKubeAPIServerServes(t *testing.T) {
 	restore(t)
-	const policies = `
-apiVersion: policy.proviso.dev/v1alpha1
-kind: ClusterAuthorizationPolicy
-metadata: {name: own-groups}
-spec:
-  effect: Allow
-  subjects: [{kind: User, name: rk-alice}]
-  rules:
-  - {verbs: [create], apiGroups: [authorization.k8s.io, authorization.proviso.dev], apiVersions: [v1alpha1], resources: [subjectaccessreviews]}
-  - {verbs: [create], apiGroups: [demo.proviso.dev], apiVersions: [v1alpha1], resources: [virtualmachines]}
-  condition: object.metadata.name == "bob"
-`
-	if _, errs, err := kubectlWithInput(t, "admin", policies, "apply", "-f", "-"); err != nil {
-		t.Fatalf("%v: %s", err, errs)
-	}
-	t.Cleanup(func() {
-		if _, errs, err := kubectlWithInput(t, "admin", policies, "delete", "-f", "-"); err != nil {
-			t.Error(err, errs)
-		}
-	})
-	mustKubectl(t, "admin", "wait", "--for=condition=Ready", "clusterauthorizationpolicy/own-groups")
+	apply(t, readText(t, "testdata/own-groups.yaml"))
 	kube, _ := clients(t, "admin")
 	resources := map[string]string{"authorization.k8s.io": "subjectaccessreviews", "authorization.proviso.dev": "subjectaccessreviews", "demo.proviso.dev": "virtualmachines"}
 	waitForAnswer := func(t *testing.T, group string, want bool) {
@@ -265,9 +224,7 @@ spec:
 			answer, err := kube.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 				User: "rk-alice", ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "create", Group: group, Version: "v1alpha1", Resource: resources[group]},
 			}}, metav1.CreateOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if answer.Status.Allowed == want {
 				return ""
 			}
@@ -284,9 +241,7 @@ spec:
 		}},
 		{"demo.proviso.dev", func(t *testing.T) {
 			mustKubectl(t, "admin", "delete", "apiservice", "v1alpha1.demo.proviso.dev")
-			if _, errs, err := kubectlWithInput(t, "admin", machinesDefinition, "apply", "-f", "-"); err != nil {
-				t.Fatalf("%v: %s", err, errs)
-			}
+			mustKubectl(t, "admin", "apply", "-f", "testdata/served-machines.yaml")
 		}, func(t *testing.T) {
 			mustKubectl(t, "admin", "delete", "--ignore-not-found", "crd", "virtualmachines.demo.proviso.dev")
 		}},

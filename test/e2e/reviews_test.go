@@ -18,9 +18,7 @@ import (
 func examples(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(stack.Repository, "artifacts", "examples", "reviews", "*.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var reviews []string
 	for _, file := range files {
 		if !strings.HasSuffix(file, ".golden.yaml") {
@@ -65,22 +63,17 @@ func TestExampleReviews(t *testing.T) {
 // exampleIn returns an example with its reviews in a version.
 func exampleIn(t *testing.T, file, version string) string {
 	t.Helper()
-	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(content), "apiVersion: "+officialReviews+"\n") {
+	content := readText(t, file)
+	if !strings.Contains(content, "apiVersion: "+officialReviews+"\n") {
 		t.Fatalf("%s has no review of %s", file, officialReviews)
 	}
-	return strings.ReplaceAll(string(content), "apiVersion: "+officialReviews+"\n", "apiVersion: "+version+"\n")
+	return strings.ReplaceAll(content, "apiVersion: "+officialReviews+"\n", "apiVersion: "+version+"\n")
 }
 
 func TestExampleReviewsHaveNoOrphans(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join(stack.Repository, "artifacts", "examples", "reviews", "*.golden.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, file := range files {
 		if _, err := os.Stat(strings.TrimSuffix(file, ".golden.yaml") + ".yaml"); err != nil {
 			t.Errorf("%s is the answer to nothing", file)

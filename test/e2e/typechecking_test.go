@@ -20,18 +20,11 @@ import (
 // TestTypeChecking checks policies against what kube-apiserver and Proviso publish.
 func TestTypeChecking(t *testing.T) {
 	t.Parallel()
-	if _, errs, err := kubectlWithInput(t, "admin", gadgets, "apply", "-f", "-"); err != nil {
-		t.Fatalf("%v: %s", err, errs)
-	}
-	t.Cleanup(func() { _, _, _ = kubectl(t, "admin", "delete", "crd", "gadgets.typechecking.example.com") })
-	mustKubectl(t, "admin", "wait", "--for=condition=Established", "crd/gadgets.typechecking.example.com")
-
+	apply(t, readText(t, "testdata/gadgets.yaml"))
 	var clients []discovery.DiscoveryInterface
 	for _, user := range []string{"alice-direct", "alice"} { // what every user may read suffices
 		client, err := discovery.NewDiscoveryClientForConfig(config(t, user))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		clients = append(clients, client)
 	}
 	for _, tc := range []struct {
@@ -67,39 +60,11 @@ func eventually(t *testing.T, clients []discovery.DiscoveryInterface, policy *po
 	poll.Until(t.Context(), 20*time.Second, func() bool {
 		published := typechecking.NewDiscovery(clients...)
 		checker, err := typechecking.New(published, published)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got, err := checker.Check(policy)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		diff = cmp.Diff(want, got.ExpressionWarnings)
 		return diff == ""
 	})
 	return diff
 }
-
-const gadgets = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata:
-  name: gadgets.typechecking.example.com
-spec:
-  group: typechecking.example.com
-  names: {kind: Gadget, listKind: GadgetList, plural: gadgets, singular: gadget}
-  scope: Namespaced
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    schema:
-      openAPIV3Schema:
-        type: object
-        properties:
-          spec:
-            type: object
-            properties:
-              size: {type: integer}
-              more: {type: object, x-kubernetes-preserve-unknown-fields: true}
-`

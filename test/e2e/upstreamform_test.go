@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package e2e_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -15,7 +14,6 @@ import (
 	"testing"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -112,29 +110,14 @@ func (h handling) evaluate(t *testing.T, decision json.RawMessage, admissionRequ
 // TestKubeAPIServerThatHandlesConditions lets a server with the gate decide for a stand-in of such a kube-apiserver.
 func TestKubeAPIServerThatHandlesConditions(t *testing.T) {
 	inNamespace(t, "form")
-	alone, err := stack.Alone(t.Context(), "--feature-gates=UpstreamConditionalDecisions=true")
-	t.Cleanup(alone.Stop)
-	if err != nil {
-		t.Fatal(err)
-	}
+	alone := startAlone(t, "--feature-gates=UpstreamConditionalDecisions=true")
 	client := stack.ClientAt(t, "admin-direct", alone.URL)
-	policies := client.PolicyV1alpha1().ClusterAuthorizationPolicies()
-	for name, spec := range map[string]policyv1alpha1.AuthorizationPolicySpec{
-		"form-dev":   {Effect: policyv1alpha1.PolicyEffectAllow, Condition: `object.spec.storageClassName == "dev"`, Rules: rulesFor("create", "update", "patch")},
-		"form-reads": {Effect: policyv1alpha1.PolicyEffectAllow, Rules: rulesFor("get")},
-		"form-kept":  {Effect: policyv1alpha1.PolicyEffectDeny, Condition: `oldObject.metadata.?labels.kept.hasValue()`, Rules: rulesFor("update", "delete")},
-		"form-loose": {Effect: policyv1alpha1.PolicyEffectAllow, Rules: rulesFor("delete")},
-	} {
-		spec.Subjects = []rbacv1.Subject{{Kind: "User", Name: "ann"}}
-		if _, err := policies.Create(t.Context(), &policyv1alpha1.ClusterAuthorizationPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := policies.Delete(context.WithoutCancel(t.Context()), name, metav1.DeleteOptions{}); err != nil {
-				t.Error(err)
-			}
-		})
-	}
+	storePolicies(t, client, map[string]policyv1alpha1.AuthorizationPolicySpec{
+		"form-dev":   {Effect: policyv1alpha1.PolicyEffectAllow, Subjects: users("ann"), Condition: `object.spec.storageClassName == "dev"`, Rules: rulesFor("create", "update", "patch")},
+		"form-reads": {Effect: policyv1alpha1.PolicyEffectAllow, Subjects: users("ann"), Rules: rulesFor("get")},
+		"form-kept":  {Effect: policyv1alpha1.PolicyEffectDeny, Subjects: users("ann"), Condition: `oldObject.metadata.?labels.kept.hasValue()`, Rules: rulesFor("update", "delete")},
+		"form-loose": {Effect: policyv1alpha1.PolicyEffectAllow, Subjects: users("ann"), Rules: rulesFor("delete")},
+	})
 	server := handling{client: withCA(t, stack.CAFile(), alone.CertFile, alone.KeyFile), url: alone.FrontDoorURL}
 	poll.Holds(t, "kube-apiserver gets conditions", func() bool {
 		decision, _ := server.ask(t, "update", "persistentvolumeclaims")
@@ -168,9 +151,7 @@ func TestKubeAPIServerThatHandlesConditions(t *testing.T) {
 		}
 	}
 	certFile, keyFile, err := stack.FrontDoorCertificate()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if code, _ := post(t, withCA(t, stack.CAFile(), certFile, keyFile), stack.FrontDoorURL()+innerdoor.ConditionsPath, `{}`); code != http.StatusNotFound {
 		t.Errorf("without the gate, conditions are evaluated: %d", code)
 	}
@@ -195,25 +176,11 @@ var formReviews = map[string]string{
 // TestReviewsInBothForms creates reviews in both forms and both groups with kubectl. The golden files have the answers, which differ in apiVersion alone.
 func TestReviewsInBothForms(t *testing.T) {
 	inNamespace(t, "forms")
-	alone, err := stack.Alone(t.Context(), "--feature-gates=UpstreamConditionalDecisions=true")
-	t.Cleanup(alone.Stop)
-	if err != nil {
-		t.Fatal(err)
-	}
+	alone := startAlone(t, "--feature-gates=UpstreamConditionalDecisions=true")
 	client := stack.ClientAt(t, "admin-direct", alone.URL)
-	t.Cleanup(func() {
-		_ = client.PolicyV1alpha1().ClusterAuthorizationPolicies().Delete(context.Background(), "forms-dev", metav1.DeleteOptions{})
-	})
-	_, err = client.PolicyV1alpha1().ClusterAuthorizationPolicies().Create(t.Context(), &policyv1alpha1.ClusterAuthorizationPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: "forms-dev"},
-		Spec: policyv1alpha1.AuthorizationPolicySpec{
-			Effect: policyv1alpha1.PolicyEffectAllow, Description: "claims of class dev", Condition: `object.spec.storageClassName == "dev"`, Rules: rulesFor("create"),
-			Subjects: []rbacv1.Subject{{Kind: "User", Name: "frida"}, {Kind: "User", Name: "alice"}},
-		},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	storePolicies(t, client, map[string]policyv1alpha1.AuthorizationPolicySpec{"forms-dev": {
+		Effect: policyv1alpha1.PolicyEffectAllow, Description: "claims of class dev", Condition: `object.spec.storageClassName == "dev"`, Rules: rulesFor("create"), Subjects: users("frida", "alice"),
+	}})
 	create := func(review, version string) (string, error) {
 		review = strings.ReplaceAll(review, "%[1]s", `{"verb": "create", "version": "v1", "resource": "persistentvolumeclaims", "namespace": "forms"}`)
 		review = strings.ReplaceAll(review, "%[2]s", `{"handledDecisionTypes": ["Allow", "Deny", "NoOpinion", "ConditionsMap", "Union"]}`)
@@ -259,26 +226,13 @@ func TestReviewsInBothForms(t *testing.T) {
 // asked answers without conditions. A decision of a server with the gate is sent to one without it, as after a downgrade: no answer has a decision.
 func TestProvisosOfDifferentForms(t *testing.T) {
 	const gate = "--feature-gates=UpstreamConditionalDecisions=true"
-	first, err := stack.Alone(t.Context(), gate)
-	t.Cleanup(first.Stop)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := startAlone(t, gate)
 	_, shared := clients(t, "admin-direct")
 	for _, client := range []versioned.Interface{stack.ClientAt(t, "admin-direct", first.URL), shared} {
-		policies := client.PolicyV1alpha1().ClusterAuthorizationPolicies()
-		_, err := policies.Create(t.Context(), &policyv1alpha1.ClusterAuthorizationPolicy{
-			ObjectMeta: metav1.ObjectMeta{Name: "forms-differ"},
-			Spec: policyv1alpha1.AuthorizationPolicySpec{
-				Effect: policyv1alpha1.PolicyEffectAllow, Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "carol"}},
-				Rules:     []policyv1alpha1.PolicyRule{{Verbs: []string{"create"}, APIGroups: []string{"demo.proviso.dev"}, APIVersions: []string{"v1alpha1"}, Resources: []string{"virtualmachines"}}},
-				Condition: "object.spec.storageClassName == 'forms'",
-			},
-		}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = policies.Delete(context.Background(), "forms-differ", metav1.DeleteOptions{}) })
+		storePolicies(t, client, map[string]policyv1alpha1.AuthorizationPolicySpec{"forms-differ": {
+			Effect: policyv1alpha1.PolicyEffectAllow, Subjects: users("carol"), Condition: "object.spec.storageClassName == 'forms'",
+			Rules: []policyv1alpha1.PolicyRule{{Verbs: []string{"create"}, APIGroups: []string{"demo.proviso.dev"}, APIVersions: []string{"v1alpha1"}, Resources: []string{"virtualmachines"}}},
+		}})
 	}
 	review := &authorizationv1alpha1.SubjectAccessReview{Spec: authorizationv1alpha1.SubjectAccessReviewSpec{
 		User:                 "carol",
@@ -286,6 +240,7 @@ func TestProvisosOfDifferentForms(t *testing.T) {
 		AuthorizationOptions: &authorizationv1alpha1.AuthorizationOptions{HandledDecisionTypes: []string{"ConditionsMap", "Union"}},
 	}}
 	var answer *authorizationv1alpha1.SubjectAccessReview
+	var err error
 	poll.Holds(t, "the policy decides", func() bool {
 		answer, err = stack.ClientAt(t, "admin-direct", first.URL).AuthorizationV1alpha1().SubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{})
 		return err == nil && answer.Status.ConditionalDecision != nil
@@ -307,8 +262,8 @@ func TestProvisosOfDifferentForms(t *testing.T) {
 	withGate := clientcmdapi.Cluster{Server: first.URL, CertificateAuthority: stack.CAFile()}
 	without := clientcmdapi.Cluster{Server: stack.ProvisoURL(), CertificateAuthority: stack.ProvisoCAFile(), TLSServerName: cluster.ServerName}
 	const (
-		upstream = "conditionsReview: {version: v1alpha1, kubeConfigContextName: authorizationconditionsreviews}"
-		kep      = "conditionsEndpointKubeConfigContext: authorizationconditionsreviews\n    authorizationConditionsReviewVersion: v1alpha1"
+		upstream = "conditionsReview: {version: v1alpha1, kubeConfigContextName: conditions}"
+		kep      = "conditionsEndpointKubeConfigContext: conditions\n    authorizationConditionsReviewVersion: v1alpha1"
 	)
 	for _, tc := range []struct {
 		name    string
@@ -324,11 +279,7 @@ func TestProvisosOfDifferentForms(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			// A store of its own, so that the policies of the asked server alone decide.
-			second, err := stack.Alone(t.Context(), tc.gate, "--etcd-prefix=/forms", "--authorization-config="+webhookConfigOf(t, tc.asked, tc.form))
-			t.Cleanup(second.Stop)
-			if err != nil {
-				t.Fatal(err)
-			}
+			second := startAlone(t, tc.gate, "--etcd-prefix=/forms", "--authorization-config="+webhookConfigOf(t, tc.asked, tc.form))
 			carol := stack.ClientAt(t, "carol-direct", second.URL)
 			create := func(class string) error {
 				vm := &demov1alpha1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Name: "forms"}, Spec: demov1alpha1.VirtualMachineSpec{Image: "debian-12", StorageClassName: class}}

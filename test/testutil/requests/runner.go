@@ -40,8 +40,8 @@ type Runner struct {
 	Reviewer *Reviewer
 	// DryRun sends all writes as dry runs, but for connections and rows with the mark NoDryRun.
 	DryRun bool
-	// Kubectl runs the commands of rows.
-	Kubectl func(ctx context.Context, input string, args ...string) (string, error)
+	// Kubectl runs the commands of rows, with their input and editor. It is the one who chooses the user if the row's has a certificate.
+	Kubectl func(ctx context.Context, row *Row, args ...string) (string, error)
 	// After is called after each row of Run.
 	After func(row *Row, answer *Answer, calls []*admissionv1.AdmissionRequest)
 }
@@ -88,7 +88,9 @@ func (r *Runner) Try(t *testing.T, row *Row) string {
 	if r.After != nil {
 		r.After(row, answer, calls)
 	}
-	if problem := want.differs(answer); problem != "" {
+	filled := *want
+	filled.Says, filled.Hides = r.fillEach(t, want.Says), r.fillEach(t, want.Hides)
+	if problem := filled.differs(answer); problem != "" {
 		return problem
 	}
 	if want.Called != nil && *want.Called != (len(calls) > 0) {
@@ -198,6 +200,15 @@ func (r *Runner) fill(t *testing.T, text string) string {
 	return filled
 }
 
+// fillEach is fill for several texts.
+func (r *Runner) fillEach(t *testing.T, texts []string) (filled []string) {
+	t.Helper()
+	for _, text := range texts {
+		filled = append(filled, r.fill(t, text))
+	}
+	return filled
+}
+
 // resolved is a request as it is sent.
 type resolved struct {
 	method, path, contentType, body string
@@ -265,7 +276,7 @@ func (r *Runner) body(t *testing.T, row *Row, q *resolved) string {
 	case row.Body != nil:
 		text = marshal(r.replace(row.Body))
 	}
-	if row.Change == nil && !strings.Contains(text, "{"+storedVersion+"}") {
+	if row.Change == nil && !strings.Contains(text, "{"+storedVersion+"}") && !strings.Contains(text, "{"+storedEntry) {
 		return text
 	}
 	path, _, _ := strings.Cut(q.path, "?")
@@ -338,17 +349,22 @@ func (r *Runner) headers(t *testing.T, row *Row) http.Header {
 // command runs kubectl, and returns the code that its outcome stands for.
 func (r *Runner) command(t *testing.T, row *Row, as *User) *Answer {
 	t.Helper()
-	if r.Kubectl == nil || !as.isImpersonated() {
+	if r.Kubectl == nil || as == nil || as.Token != "" {
 		t.Fatalf("%s: kubectl cannot be run here", row)
 	}
-	args := append(slices.Clone(row.Command), "--as="+as.Name)
-	for _, group := range as.Groups {
-		args = append(args, "--as-group="+group)
+	filled := *row
+	filled.Input, filled.Editor = r.fill(t, row.Input), r.fill(t, row.Editor)
+	args := r.fillEach(t, row.Command)
+	if as.isImpersonated() {
+		args = append(args, "--as="+as.Name)
+		for _, group := range as.Groups {
+			args = append(args, "--as-group="+group)
+		}
 	}
 	if r.DryRun && !row.Is(NoDryRun) {
 		args = append(args, "--dry-run=server")
 	}
-	output, err := r.Kubectl(t.Context(), "", args...)
+	output, err := r.Kubectl(t.Context(), &filled, args...)
 	switch {
 	case err == nil:
 		return &Answer{Code: http.StatusOK, Body: output}

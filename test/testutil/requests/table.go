@@ -90,8 +90,9 @@ type Row struct {
 	Body   any
 	Text   string
 	Change any
-	// Command has the arguments of kubectl for the method kubectl.
-	Command []string
+	// Command has the arguments of kubectl for the method kubectl, Input is its standard input, and Editor is the expression of sed that edits what `kubectl edit` shows.
+	Command       []string
+	Input, Editor string
 	// Stored are objects that the administrator creates before the request, unless they exist.
 	Stored []Stored
 	// Allowed is the code of the answer to users whom another authorizer allows the request, or 0 if the table does not say.
@@ -192,6 +193,8 @@ type fields struct {
 	Text    string           `json:"text"`
 	Change  any              `json:"change"`
 	Command []string         `json:"command"`
+	Input   string           `json:"input"`
+	Editor  string           `json:"editor"`
 	Stored  []struct {
 		To     string `json:"to"`
 		Object any    `json:"object"`
@@ -343,7 +346,7 @@ func (t *Table) row(tree map[string]any) (*Row, error) {
 	if err := decode(text, f); err != nil {
 		return nil, err
 	}
-	row := &Row{Name: f.Name, Do: strings.Join(f.Do, ","), To: t.path(f.To), Headers: f.Headers, Text: f.Text, Change: f.Change, Command: f.Command, Allowed: f.Allowed, Marks: f.Marks, Outcome: f.Outcome, manager: t.file.Manager}
+	row := &Row{Name: f.Name, Do: strings.Join(f.Do, ","), To: t.path(f.To), Headers: f.Headers, Text: f.Text, Change: f.Change, Command: f.Command, Input: f.Input, Editor: f.Editor, Allowed: f.Allowed, Marks: f.Marks, Outcome: f.Outcome, manager: t.file.Manager}
 	as := f.As
 	if as == "" {
 		as = t.file.As
@@ -384,6 +387,8 @@ func (t *Table) row(tree map[string]any) (*Row, error) {
 		return nil, fmt.Errorf("%s needs one path and at most one body, or a command", row)
 	case row.Headers[authenticationv1.ImpersonateUserHeader] != nil && row.User.isImpersonated():
 		return nil, fmt.Errorf("%s: the user needs a certificate or a token to impersonate another one", row)
+	case row.Input+row.Editor != "" && row.Do != "kubectl":
+		return nil, fmt.Errorf("%s: only kubectl has an input or an editor", row)
 	case len(row.Headers) > 0 && row.Do == "kubectl":
 		return nil, fmt.Errorf("%s: kubectl sends no headers of a row", row)
 	case row.To != "" && !strings.HasPrefix(row.To, "/"):
@@ -397,7 +402,7 @@ func (t *Table) row(tree map[string]any) (*Row, error) {
 	if row.Code == 0 {
 		row.Code = http.StatusForbidden
 	}
-	return row, t.check([]any{row.To, row.Headers, row.Body, row.Text, row.Change, row.Says, row.Hides, row.Stored})
+	return row, t.check([]any{row.To, row.Headers, row.Body, row.Text, row.Change, row.Says, row.Hides, row.Stored, row.Command, row.Input, row.Editor})
 }
 
 // Manifest returns the objects of Setup as a manifest.

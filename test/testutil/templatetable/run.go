@@ -174,7 +174,7 @@ func (c *Cluster) wait(t *testing.T, template *Template, runner *requests.Runner
 // runner sends the requests of a template. everything says that RBAC allows the users everything: then a refusal must name the policy. Of requests that cannot be
 // dry runs, those that pass are left out of dry runs.
 func (c *Cluster) runner(everything, dryRun bool) *requests.Runner {
-	r := &requests.Runner{Sender: c.Sender, Kubectl: c.Kubectl, DryRun: dryRun}
+	r := &requests.Runner{Sender: c.Sender, Kubectl: c.command, DryRun: dryRun}
 	r.As = func(row *requests.Row) *requests.User {
 		if row.Is(isReview) {
 			return nil
@@ -209,4 +209,9 @@ func inReview(row *requests.Row, want *requests.Outcome) *requests.Outcome {
 	default:
 		return &requests.Outcome{Code: http.StatusCreated, By: want.By, Hides: requests.Texts{allowed}}
 	}
+}
+
+// command runs the command of a row.
+func (c *Cluster) command(ctx context.Context, row *requests.Row, args ...string) (string, error) {
+	return c.Kubectl(ctx, row.Input, args...)
 }

@@ -148,7 +148,7 @@ func TestVariableErrors(t *testing.T) {
 // TestCompileExpressionAgain has one expression for each text with its variables, and says each time what compiling it costs.
 func TestCompileExpressionAgain(t *testing.T) {
 	t.Parallel()
-	c := policyCompiler(t)
+	c := compilers.Policies(t)
 	compile := func(variable, text string) (*partial.Expression, uint64) {
 		t.Helper()
 		expression, cost, err := c.CompileWithCost([]cel.NamedExpression{{Name: "v", Expression: variable}}, text)

@@ -77,7 +77,7 @@ func (c *Cluster) apply(ctx context.Context, manifest string) (applied []*unstru
 	return applied, err
 }
 
-// Delete deletes the objects of a manifest, of which some may be gone. It does not wait until they are.
+// Delete deletes the objects of a manifest; some may be gone. It does not wait until they are.
 func (c *Cluster) Delete(ctx context.Context, manifest string) error {
 	return c.each(ctx, manifest, func(ctx context.Context, client dynamic.ResourceInterface, object *unstructured.Unstructured) error {
 		if err := client.Delete(ctx, object.GetName(), metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {

@@ -74,7 +74,7 @@ func (o *Own) MustApply(t *testing.T, manifest string) {
 	}
 }
 
-// MustDelete deletes the objects of a manifest, of which some may be gone.
+// MustDelete deletes the objects of a manifest; some may be gone.
 func (o *Own) MustDelete(t *testing.T, manifest string) {
 	t.Helper()
 	if err := o.Delete(t.Context(), manifest); err != nil {

@@ -53,7 +53,7 @@ func (r *Runner) Run(t *testing.T, rows []*Row) {
 		t.Fatal("there are no rows")
 	}
 	for _, row := range rows {
-		if want := r.want(row); want != nil {
+		if want := r.want(t, row); want != nil {
 			if problem := r.Try(t, row); problem != "" {
 				t.Errorf("%s\n%s\nwant %s", row, problem, marshal(want))
 			}
@@ -64,7 +64,7 @@ func (r *Runner) Run(t *testing.T, rows []*Row) {
 // Try sends a row, and returns how the outcome differs from the one that is wanted, or an empty string.
 func (r *Runner) Try(t *testing.T, row *Row) string {
 	t.Helper()
-	want, user := r.want(row), r.user(row)
+	want, user := r.want(t, row), r.user(row)
 	if want.Called != nil && r.Calls == nil {
 		t.Fatalf("%s says whether the inner door is called, which is not known here", row)
 	}
@@ -88,9 +88,7 @@ func (r *Runner) Try(t *testing.T, row *Row) string {
 	if r.After != nil {
 		r.After(row, answer, calls)
 	}
-	filled := *want
-	filled.Says, filled.Hides = r.fillEach(t, want.Says), r.fillEach(t, want.Hides)
-	if problem := filled.differs(answer); problem != "" {
+	if problem := want.differs(answer); problem != "" {
 		return problem
 	}
 	if want.Called != nil && *want.Called != (len(calls) > 0) {
@@ -115,7 +113,7 @@ func (r *Runner) AwaitEach(t *testing.T, rows []*Row) {
 	t.Helper()
 	seen := map[string]bool{}
 	for _, row := range rows {
-		want := r.want(row)
+		want := r.want(t, row)
 		if want == nil || want.Not != 0 {
 			continue
 		}
@@ -137,7 +135,8 @@ func (r *Runner) AwaitEach(t *testing.T, rows []*Row) {
 var policyIn = regexp.MustCompile(`policy=\S+`)
 
 // want returns the outcome of a row that counts, with the placeholders of its texts replaced.
-func (r *Runner) want(row *Row) *Outcome {
+func (r *Runner) want(t *testing.T, row *Row) *Outcome {
+	t.Helper()
 	want := &row.Outcome
 	if r.Want != nil {
 		want = r.Want(row)
@@ -146,15 +145,8 @@ func (r *Runner) want(row *Row) *Outcome {
 		return nil
 	}
 	filled := *want
-	filled.Says, filled.Hides, filled.Warns = r.texts(want.Says), r.texts(want.Hides), r.texts(want.Warns)
+	filled.Says, filled.Hides, filled.Warns = r.fillEach(t, want.Says), r.fillEach(t, want.Hides), r.fillEach(t, want.Warns)
 	return &filled
-}
-
-func (r *Runner) texts(of Texts) (filled Texts) {
-	for _, text := range of {
-		filled = append(filled, r.replace(text).(string))
-	}
-	return filled
 }
 
 func (r *Runner) user(row *Row) *User {

@@ -71,7 +71,7 @@ func TableText(table *metav1.Table) string {
 	return b.String() + "\n"
 }
 
-// Flood sends writes at once, of which some fit and the others must be refused with a delay. Those that fit wait: their results
+// Flood sends writes at once: some fit, and the others must be refused with a delay. Those that fit wait: their results
 // come from the channel.
 func Flood(t *testing.T, sent, fit int, send func(i int) error) <-chan error {
 	t.Helper()

@@ -210,7 +210,6 @@ func typedCompiler(t *testing.T) *cel.TypedCompiler {
 
 func TestTypedCompiler(t *testing.T) {
 	t.Parallel()
-	const selfOf = `operation == "DELETE" ? oldObject : object`
 	type row struct {
 		Variables  []cel.NamedExpression
 		Expression string

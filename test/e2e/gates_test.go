@@ -10,14 +10,12 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	demov1alpha1 "github.com/proviso-authz/proviso/apis/demo/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
-	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
@@ -61,16 +59,6 @@ func policiesOfGates(t *testing.T, url string) (written []string) {
 		written = append(written, fmt.Sprintf("%s: %s, %d times", name, p.UID, p.Generation))
 	}
 	return written
-}
-
-// settled tries until the policies have arrived at a replica.
-func settled(t *testing.T, want string, attempt func() string) (got string) {
-	t.Helper()
-	poll.Until(t.Context(), 10*time.Second, func() bool {
-		got = attempt()
-		return got == want
-	})
-	return got
 }
 
 func makeMachine(t *testing.T, admin versioned.Interface, name, class string) error {

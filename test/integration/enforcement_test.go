@@ -260,9 +260,6 @@ func TestOddWrites(t *testing.T) {
 	})
 }
 
-// expensive costs more than an evaluation may, and would be false otherwise.
-const expensive = `object.spec.tags.exists(a, object.spec.tags.exists(b, object.spec.tags.exists(c, object.spec.tags.exists(d, a + b + c + d == ""))))`
-
 var withTags = func() string {
 	tags := make([]string, 64)
 	for i := range tags {

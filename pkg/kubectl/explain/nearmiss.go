@@ -486,12 +486,14 @@ func (s *search) mayChange(path []any) bool {
 }
 
 // valueAt returns the value of a field.
-func valueAt(object map[string]any, path []any) (now any, has bool) {
-	now, has = object, true
+func valueAt(object map[string]any, path []any) (any, bool) {
+	var now any = object
 	for _, step := range path {
-		if now, has = openapi.ValueOf(now, step); !has {
+		next, has := openapi.ValueOf(now, step)
+		if !has {
 			return nil, false
 		}
+		now = next
 	}
 	return now, true
 }

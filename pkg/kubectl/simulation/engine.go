@@ -446,8 +446,3 @@ func dataOf(r *Request, record authorizer.AttributesRecord) (d *data, err error)
 
 // GetNamespaceObject returns the namespace, or nil.
 func (d *data) GetNamespaceObject() (map[string]any, error) { return d.namespace, nil }
-
-// GetOperation returns the operation.
-func (d *data) GetOperation() authorizer.AdmissionOperation {
-	return authorizer.AdmissionOperation(d.Attributes.GetOperation())
-}

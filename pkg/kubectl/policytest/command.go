@@ -99,6 +99,7 @@ func (o *options) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	screen.Progress("the suites are read")
 	suites, errs := readSuites(ctx, args[0], c.Policies)
 	if len(errs) > 0 {
 		return utilerrors.NewAggregate(errs)

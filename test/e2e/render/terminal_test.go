@@ -6,24 +6,28 @@ SPDX-License-Identifier: Apache-2.0
 package render_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 const (
 	green, red, yellow = "\x1b[32m", "\x1b[31m", "\x1b[33m"
 	eraseLine          = "\r\x1b[K"
-	// progress is in a line that shows the progress of many suites.
-	progress = " of 400 suites are run"
+	// progress is in a line that shows what the command does while it reads suites.
+	progress = "suites are read"
 )
 
-// manySuites writes suites that take longer than a second, one of them with a test that fails, and returns their directory.
-func manySuites(t *testing.T) string {
+// slowSuites writes suites, one of them with a test that fails, and returns their directory. Reading them takes longer than a second, since the policies of
+// one come through a pipe.
+func slowSuites(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	example := filepath.Join("..", "..", "..", "artifacts", "examples", "required-labels")
@@ -34,17 +38,31 @@ func manySuites(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range 400 {
-		if i == 399 {
-			suite = []byte(strings.Replace(string(suite), "outcome: no", "outcome: yes", 1))
+	slow := filepath.Join(dir, "slow")
+	for i := range 20 {
+		content := string(suite)
+		switch i {
+		case 0:
+			content = strings.Replace(content, "policy.yaml", "slow", 1)
+		case 19:
+			content = strings.Replace(content, "outcome: no", "outcome: yes", 1)
 		}
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("suite-%03d.yaml", i)), suite, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("suite-%03d.yaml", i)), []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Remove(filepath.Join(dir, "test.yaml")); err != nil {
+	policies, err := os.ReadFile(filepath.Join(dir, "policy.yaml"))
+	if err := errors.Join(err, os.Remove(filepath.Join(dir, "test.yaml")), syscall.Mkfifo(slow, 0o600)); err != nil {
 		t.Fatal(err)
 	}
+	go func() {
+		pipe, err := os.OpenFile(slow, os.O_WRONLY, 0) // waits until the command reads
+		if err == nil {
+			time.Sleep(1200 * time.Millisecond)
+			_, _ = pipe.Write(policies)
+			_ = pipe.Close()
+		}
+	}()
 	return dir
 }
 
@@ -58,7 +76,7 @@ func TestTerminal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	many := "test " + manySuites(t)
+	slowly := func() string { return "test " + slowSuites(t) }
 	const (
 		refused  = `explain -f artifacts/examples/required-labels/test.yaml --test="A Deployment without labels"`
 		openMiss = `explain -f artifacts/examples/storage-class/review.yaml -f artifacts/examples/storage-class/policy.yaml`
@@ -73,14 +91,14 @@ func TestTerminal(t *testing.T) {
 		{name: "a test that passes", command: short, want: []string{"--- " + green + "PASS", green + "ok"}, never: []string{red, eraseLine}},
 		{name: "a refusal", command: refused, want: []string{red + "no\x1b[0m\r\n"}, never: []string{green}},
 		{name: "conditions", command: openMiss, want: []string{yellow + "yes, if\x1b[0m\r\n"}},
-		{name: "long work", command: many, want: []string{eraseLine, progress, eraseLine + "\x1b[32mok", "--- " + red + "FAIL"}},
+		{name: "long work", command: slowly(), want: []string{eraseLine, progress, eraseLine + "\x1b[32mok", "--- " + red + "FAIL"}},
 		{name: "NO_COLOR", env: "NO_COLOR=1", command: short, want: []string{"--- PASS"}, never: []string{"\x1b"}},
-		{name: "NO_COLOR and long work", env: "NO_COLOR=1", command: many, want: []string{progress, "--- FAIL"}, never: []string{green, red}},
-		{name: "a dumb terminal", env: "TERM=dumb", command: many, want: []string{"--- FAIL"}, never: []string{"\x1b", progress}},
+		{name: "NO_COLOR and long work", env: "NO_COLOR=1", command: slowly(), want: []string{progress, "--- FAIL"}, never: []string{green, red}},
+		{name: "a dumb terminal", env: "TERM=dumb", command: slowly(), want: []string{"--- FAIL"}, never: []string{"\x1b", progress}},
 		{name: "JSON", command: short + " -o json", want: []string{`"passed": true`}, never: []string{"\x1b"}},
-		{name: "a pipe", command: many, pipe: " | cat", want: []string{"--- FAIL", progress}, never: []string{green, red}},
-		{name: "errors to a file", command: many, pipe: " 2> /dev/null", want: []string{"--- " + red + "FAIL"}, never: []string{progress, eraseLine}},
-		{name: "no terminal", command: many, pipe: " > /dev/null 2> $OUT; cat $OUT", never: []string{"\x1b", progress}},
+		{name: "a pipe", command: slowly(), pipe: " | cat", want: []string{"--- FAIL", progress}, never: []string{green, red}},
+		{name: "errors to a file", command: slowly(), pipe: " 2> /dev/null", want: []string{"--- " + red + "FAIL"}, never: []string{progress, eraseLine}},
+		{name: "no terminal", command: slowly(), pipe: " > /dev/null 2> $OUT; cat $OUT", never: []string{"\x1b", progress}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -123,7 +123,7 @@ test-race-all: ## Run all unit tests with the race detector.
 
 .PHONY: test-cases
 test-cases: ## Run the tests that try random cases with all of them, not as many as fit into some seconds.
-	PROVISO_CASES=all $(GOTEST) -timeout 60m $$(grep -rl --include='*_test.go' 'cases\.' pkg | xargs -n 1 dirname | sort -u | sed 's,^,./,')
+	PROVISO_CASES=all $(GOTEST) -timeout 60m $$(grep -rlE --include='*_test.go' 'cases\.|oracle\.Run' pkg | xargs -n 1 dirname | sort -u | sed 's,^,./,')
 
 .PHONY: test-modules
 test-modules: ## Run the tests in modules of their own whose inputs have changed.
@@ -179,6 +179,15 @@ lagging: controlplane build ## Write 100,000 times while policies change and one
 .PHONY: fuzz
 fuzz: ## Fuzz every target for FUZZTIME.
 	@hack/fuzz.sh $(FUZZTIME)
+
+# The commit with which `make oracle-places` compares this one, the seed of the cases, and their number.
+PLACES_REVISION ?= HEAD
+PLACES_SEED     ?= 1
+PLACES_CASES    ?= 5000
+
+.PHONY: oracle-places
+oracle-places: ## Compare who evaluates conditions with the commit PLACES_REVISION, in PLACES_CASES cases from PLACES_SEED; takes some minutes.
+	@hack/oracle-places.sh '$(PLACES_REVISION)' '$(PLACES_SEED)' '$(PLACES_CASES)'
 
 .PHONY: oracle
 oracle: ## Compare ORACLE_CASES ways to evaluate expressions at random, from ORACLE_SEED on; takes hours.

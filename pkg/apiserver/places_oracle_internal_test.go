@@ -169,10 +169,10 @@ func handlerOf(server *frontdoor.Server) http.Handler {
 }
 
 func (s *oracleServer) mappings() *mapping.Source {
-	switch s.Facts.Fields {
-	case "":
+	if s.Facts.Fields == "" {
 		return nil
-	case oracle.FieldsUnread:
+	}
+	if s.Facts.Fields == oracle.FieldsUnread {
 		return mapping.NewSource(nil)
 	}
 	source := mapping.NewSource(&mapping.Markers{})
@@ -278,8 +278,9 @@ func (a after) Decide(context.Context, authorizer.Attributes) authorization.Deci
 		return authorization.Conditions(condition)
 	case oracle.AfterAllowOnConditions:
 		return authorization.Conditions(condition)
+	default:
+		return authorization.NoOpinion("the webhook has no opinion", nil)
 	}
-	return authorization.NoOpinion("the webhook has no opinion", nil)
 }
 
 // cover tells the enforcer what the server serves.

@@ -308,8 +308,9 @@ func (c *Cluster) configMap(s *Server, a *authorizationv1.ResourceAttributes, no
 		return failure(http.StatusForbidden, metav1.StatusReasonForbidden, "quota")
 	case DoorOtherManifest:
 		return c.admit(s, a, nonce, digestOfOthers)
+	default:
+		return c.admit(s, a, nonce, c.Digest)
 	}
-	return c.admit(s, a, nonce, c.Digest)
 }
 
 // admit calls the inner door.
@@ -343,12 +344,10 @@ func (c *Cluster) lease(s *Server, a *authorizationv1.ResourceAttributes, nonce 
 		return failure(http.StatusForbidden, metav1.StatusReasonForbidden, "quota")
 	}
 	loaded := c.store.objects()
-	switch s.Barriers {
-	case LoadedBefore:
-		if c.before != nil {
-			loaded = c.before
-		}
-	case LoadedNone:
+	if s.Barriers == LoadedBefore && c.before != nil {
+		loaded = c.before
+	}
+	if s.Barriers == LoadedNone {
 		loaded = nil
 	}
 	lease := &coordinationv1.Lease{}

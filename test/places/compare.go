@@ -50,12 +50,12 @@ func CompareFiles(before, after string, out io.Writer) (differences int, err err
 		} else {
 			differences++
 		}
-		fmt.Fprintf(out, "case %d of seed %d%s\n", a[i].Case.Number, a[i].Case.Seed, mark)
+		_, _ = fmt.Fprintf(out, "case %d of seed %d%s\n", a[i].Case.Number, a[i].Case.Seed, mark)
 		for _, line := range lines {
-			fmt.Fprintln(out, "  "+line)
+			_, _ = fmt.Fprintln(out, "  "+line)
 		}
 	}
-	fmt.Fprintf(out, "%d cases: %d differ, and %d in which a Deny rule names one of update and patch\n", len(a), differences, intended)
+	_, _ = fmt.Fprintf(out, "%d cases: %d differ, and %d in which a Deny rule names one of update and patch\n", len(a), differences, intended)
 	return differences, nil
 }
 

@@ -124,8 +124,7 @@ func (g *generator) chooseTarget() {
 	if g.script.focus != onAny {
 		g.focus = g.script.focus
 	}
-	switch {
-	case g.script.targets != nil:
+	if g.script.targets != nil {
 		g.target = one(g, g.script.targets...)
 		g.verb = one(g, g.target.verbs...)
 		if g.script.verbs != nil {

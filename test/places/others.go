@@ -33,8 +33,9 @@ func (c *Case) OthersDecide(_ context.Context, a authorizer.Attributes) (authori
 		return authorizer.DecisionAllow, "RBAC", nil
 	case AnswerError:
 		return authorizer.DecisionNoOpinion, "", errOthers
+	default:
+		return authorizer.DecisionNoOpinion, "", nil
 	}
-	return authorizer.DecisionNoOpinion, "", nil
 }
 
 // NamespaceObject returns a namespace in its JSON form.

@@ -210,7 +210,7 @@ func asLeftOut(g *generator) {
 
 func withMode(g *generator) { g.Request.Mode = authorizationv1alpha1.ConditionsModeHumanReadable }
 
-func anyAllow(g *generator, spec *policyv1alpha1.AuthorizationPolicySpec) {
+func anyAllow(_ *generator, spec *policyv1alpha1.AuthorizationPolicySpec) {
 	spec.Rules[0].Verbs = []string{"*"}
 }
 

@@ -43,7 +43,7 @@ type Config struct {
 }
 
 // keptBarriers is how many barriers a Compiler keeps that nobody uses: enough for a policy between the check of a write and when it is stored.
-const keptBarriers = 16
+const keptBarriers = 64
 
 // Compiler compiles policies. It is safe for concurrent use.
 type Compiler struct {
@@ -88,6 +88,9 @@ func (c *Compiler) Compile(key engine.Key, spec *policyv1alpha1.AuthorizationPol
 	}
 	return c.compiled.Get(id, func() (*Barrier, error) { return c.compile(key, spec.DeepCopy()) })
 }
+
+// Compiled returns how many barriers of policies were compiled.
+func (c *Compiler) Compiled() uint64 { return c.compiled.Made() }
 
 func (c *Compiler) compile(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec) (*Barrier, error) {
 	if spec.Effect != policyv1alpha1.PolicyEffectDeny {

@@ -11,6 +11,7 @@ import (
 	"encoding/gob"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"weak"
 )
 
@@ -34,9 +35,10 @@ func KeyOf(of ...any) (Key, error) {
 type Memo[V any] struct {
 	mu      sync.Mutex
 	entries map[Key]*entry[V]
-	// recent are the values that were asked for last. They are in use even if nobody else uses them.
+	// recent are the values that were made last. They are in use even if nobody else uses them.
 	recent []*V
 	next   int
+	made   atomic.Uint64
 }
 
 // entry is the place of a value.
@@ -45,7 +47,7 @@ type entry[V any] struct {
 	value weak.Pointer[V]
 }
 
-// New returns a Memo that keeps the values that were asked for last, also if nobody uses them. It keeps that many, at least one.
+// New returns a Memo that keeps the values that were made last, also if nobody uses them. It keeps that many, at least one.
 func New[V any](recent int) *Memo[V] {
 	return &Memo[V]{entries: map[Key]*entry[V]{}, recent: make([]*V, max(recent, 1))}
 }
@@ -70,22 +72,21 @@ func (m *Memo[V]) Get(key Key, create func() (*V, error)) (*V, error) {
 		if value, err = create(); err != nil {
 			return nil, err
 		}
+		m.made.Add(1)
 		e.value = weak.Make(value)
 		runtime.AddCleanup(value, func(key Key) { m.clean(key, e) }, key)
+		m.keep(value)
 	}
-	m.use(value)
 	return value, nil
 }
 
-// use makes a value one of those that were asked for last.
-func (m *Memo[V]) use(value *V) {
+// Made returns how many values were made.
+func (m *Memo[V]) Made() uint64 { return m.made.Load() }
+
+// keep makes a new value one of the last ones.
+func (m *Memo[V]) keep(value *V) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, known := range m.recent {
-		if known == value {
-			return
-		}
-	}
 	m.recent[m.next] = value
 	m.next = (m.next + 1) % len(m.recent)
 }

@@ -50,7 +50,7 @@ func TestMemo(t *testing.T) {
 		return len(m.entries) == 1
 	})
 	if get("z"); made != 3 {
-		t.Errorf("the value that was asked for last is made again")
+		t.Errorf("the value that was made last is made again")
 	}
 	if get("x"); made != 4 {
 		t.Errorf("made %d values, want x again", made)

@@ -55,6 +55,7 @@ const (
 // NewChecker returns a Checker. The compiler must be the one that also compiles stored policies, and server describes where
 // their requests are decided. If types is nil, policies are not checked against schemas.
 func NewChecker(compiler *partial.Compiler, server enforcementstatus.Server, types *typechecking.Checker) *Checker {
+	collected.conditions.Store(compiler)
 	return &Checker{
 		compiler: compiler, server: server, compilations: make(chan struct{}, maxCompilations),
 		types: types, typeChecks: make(chan struct{}, maxTypeChecks),
@@ -65,6 +66,7 @@ func NewChecker(compiler *partial.Compiler, server enforcementstatus.Server, typ
 // It returns the Checker, and must be called before it is used.
 func (c *Checker) WithBarriers(barriers *barrier.Compiler, overWork func(changed *barrier.Barrier) string) *Checker {
 	c.barriers, c.overWork = barriers, overWork
+	collected.barriers.Store(barriers)
 	return c
 }
 

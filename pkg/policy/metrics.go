@@ -13,6 +13,8 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/barrier"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
 
 const (
@@ -60,10 +62,18 @@ var audited = metrics.NewDesc(metricsNamespace+"_"+metricsSubsystem+"_audited_re
 	helpOfAudited,
 	[]string{"policy_namespace", "policy", "effect", "result"}, nil, metrics.ALPHA, "")
 
-// collector collects evaluations and audited.
+// compilations is collected from the compilers.
+var compilations = metrics.NewDesc(metricsNamespace+"_"+metricsSubsystem+"_compilations_total",
+	"Number of times that a policy was compiled, by what was made of it: condition or barrier. A policy is compiled again only if nothing uses what was made of it. Barriers are counted if the server writes them.",
+	[]string{"part"}, nil, metrics.ALPHA, "")
+
+// collector collects evaluations, audited and compilations.
 type collector struct {
 	metrics.BaseStableCollector
 
+	// conditions and barriers are the compilers of the latest Checker.
+	conditions atomic.Pointer[partial.Compiler]
+	barriers   atomic.Pointer[barrier.Compiler]
 	// tallies and audits are the counts of the latest Controller.
 	tallies, audits atomic.Pointer[engine.Tallies]
 }
@@ -74,12 +84,19 @@ var collected collector
 func (*collector) DescribeWithStability(ch chan<- *metrics.Desc) {
 	ch <- evaluations
 	ch <- audited
+	ch <- compilations
 }
 
 // CollectWithStability implements metrics.StableCollector.
 func (c *collector) CollectWithStability(ch chan<- metrics.Metric) {
 	collect(ch, evaluations, c.tallies.Load())
 	collect(ch, audited, c.audits.Load())
+	if compiler := c.conditions.Load(); compiler != nil {
+		ch <- metrics.NewLazyConstMetric(compilations, metrics.CounterValue, float64(compiler.Compiled()), "condition")
+	}
+	if compiler := c.barriers.Load(); compiler != nil {
+		ch <- metrics.NewLazyConstMetric(compilations, metrics.CounterValue, float64(compiler.Compiled()), "barrier")
+	}
 }
 
 func collect(ch chan<- metrics.Metric, desc *metrics.Desc, tallies *engine.Tallies) {

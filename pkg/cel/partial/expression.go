@@ -37,7 +37,7 @@ type Compiler struct {
 }
 
 // keptExpressions is how many expressions a Compiler keeps that nobody uses: enough for a policy between the check of a write and when it is stored.
-const keptExpressions = 32
+const keptExpressions = 64
 
 // preparedCacheSize bounds the results, including errors, that Prepare and NoneOf keep. A plan holds some tens
 // of KiB.

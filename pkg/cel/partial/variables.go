@@ -62,6 +62,9 @@ func (c *Compiler) CompileWithCost(variables []cel.NamedExpression, text string)
 	return expression, cost, err
 }
 
+// Compiled returns how many expressions were compiled, without those that cannot be used.
+func (c *Compiler) Compiled() uint64 { return c.expressions.Made() }
+
 // compile compiles an expression, and returns what that costs.
 func (c *Compiler) compile(compiled expressions) (expression *Expression, cost uint64, err error) {
 	budget := guard.NewBudget(1)

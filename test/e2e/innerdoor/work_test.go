@@ -6,13 +6,11 @@ SPDX-License-Identifier: Apache-2.0
 package innerdoor_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/http"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -67,20 +65,7 @@ func data(number, length int) string {
 // kubeAPIServerTime returns the processor time of the first kube-apiserver.
 func (r *rig) kubeAPIServerTime(t *testing.T) time.Duration {
 	t.Helper()
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", r.KubeAPIServerPid()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	total := 0
-	for _, field := range fields[11:13] {
-		ticks, err := strconv.Atoi(string(field))
-		if err != nil {
-			t.Fatal(err)
-		}
-		total += ticks
-	}
-	return time.Duration(total) * 10 * time.Millisecond
+	return r.ProcessorTime(t, r.KubeAPIServerPid())
 }
 
 // TestWorkOfBarriers has an author write policies that take long. Those for whose barriers there is no time left are refused when they are

@@ -6,10 +6,14 @@ SPDX-License-Identifier: Apache-2.0
 package plane
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
+	"time"
 
 	"sigs.k8s.io/yaml"
 
@@ -90,6 +94,25 @@ func (o *Own) MustKubectl(t *testing.T, args ...string) string {
 		t.Fatal(err)
 	}
 	return output
+}
+
+// ProcessorTime returns the processor time of a process.
+func (o *Own) ProcessorTime(t *testing.T, pid int) time.Duration {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	total := 0
+	for _, field := range fields[11:13] {
+		ticks, err := strconv.Atoi(string(field))
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += ticks
+	}
+	return time.Duration(total) * 10 * time.Millisecond
 }
 
 // TestData returns the content of a file in the folder testdata of a test.

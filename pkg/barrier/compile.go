@@ -42,7 +42,8 @@ type Config struct {
 	Exempt manifest.Identities
 }
 
-// keptBarriers is how many barriers a Compiler keeps that nobody uses: enough for a policy between the check of a write and when it is stored.
+// keptBarriers is the number of recent barriers that a Compiler caches without a user. The check of a write compiles a barrier some moments before the
+// controller uses it.
 const keptBarriers = 64
 
 // Compiler compiles policies. It is safe for concurrent use.
@@ -50,7 +51,7 @@ type Compiler struct {
 	policies  *partial.Compiler
 	admission *partial.Compiler
 	exempt    manifest.Identities
-	// compiled are the barriers that someone uses, and some more.
+	// compiled caches barriers by policy and specification.
 	compiled *memo.Memo[Barrier]
 }
 
@@ -79,8 +80,8 @@ func NewCompiler(config Config) (*Compiler, error) {
 // LeavesOut reports whether barriers refuse no requests of a user. It returns true for nil.
 func (c *Compiler) LeavesOut(u user.Info) bool { return isExempt(c.exempt, u) }
 
-// Compile compiles a Deny policy, unless someone uses what the Compiler has compiled from the same specification for the key. It returns an error if the
-// policy has another effect, or if its condition does not compile. The caller must not change the Barrier, which later calls return again.
+// Compile compiles a Deny policy, or returns the Barrier that is cached for the same key and specification. It returns an error if the policy has another
+// effect, or if its condition does not compile. The caller must not change the Barrier.
 func (c *Compiler) Compile(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec) (*Barrier, error) {
 	id, err := memo.KeyOf(key, spec)
 	if err != nil {
@@ -89,8 +90,8 @@ func (c *Compiler) Compile(key engine.Key, spec *policyv1alpha1.AuthorizationPol
 	return c.compiled.Get(id, func() (*Barrier, error) { return c.compile(key, spec.DeepCopy()) })
 }
 
-// Compiled returns how many barriers of policies were compiled.
-func (c *Compiler) Compiled() uint64 { return c.compiled.Made() }
+// Compiled returns the number of barriers of policies that were compiled so far.
+func (c *Compiler) Compiled() uint64 { return c.compiled.Computed() }
 
 func (c *Compiler) compile(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec) (*Barrier, error) {
 	if spec.Effect != policyv1alpha1.PolicyEffectDeny {

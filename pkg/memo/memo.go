@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package memo keeps what is expensive to make as long as someone uses it.
+// Package memo caches values that are expensive to compute while they are in use.
 package memo
 
 import (
@@ -15,10 +15,11 @@ import (
 	"weak"
 )
 
-// Key identifies what a value is made of.
+// Key is the hash of the inputs of a value.
 type Key [sha256.Size]byte
 
-// KeyOf returns the key of values that encoding/gob can encode. Other values have another key, unless they differ in nil and empty lists only.
+// KeyOf returns the key of inputs, which encoding/gob must be able to encode. Different inputs have different keys, except that
+// nil and an empty list, and nil and a pointer to a zero value, are equal.
 func KeyOf(of ...any) (Key, error) {
 	hash := sha256.New()
 	encoder := gob.NewEncoder(hash)
@@ -30,30 +31,31 @@ func KeyOf(of ...any) (Key, error) {
 	return Key(hash.Sum(nil)), nil
 }
 
-// Memo makes one value for each key as long as someone uses the value, and keeps some in between. It is safe for concurrent use. The values must
-// not be changed.
+// Memo is a cache. It has at most one value for a key, holds it with a weak pointer, and so drops it when the last user does. The values that were
+// computed last are held in addition. A Memo is safe for concurrent use. Callers must not change the values.
 type Memo[V any] struct {
 	mu      sync.Mutex
 	entries map[Key]*entry[V]
-	// recent are the values that were made last. They are in use even if nobody else uses them.
+	// recent is a ring of the values that were computed last. It keeps them in the cache without other users.
 	recent []*V
 	next   int
-	made   atomic.Uint64
+	// computed counts the values.
+	computed atomic.Uint64
 }
 
-// entry is the place of a value.
+// entry is the entry of a key. mu is held while the value is computed.
 type entry[V any] struct {
 	mu    sync.Mutex
 	value weak.Pointer[V]
 }
 
-// New returns a Memo that keeps the values that were made last, also if nobody uses them. It keeps that many, at least one.
+// New returns a Memo that holds the given number of recent values, at least one.
 func New[V any](recent int) *Memo[V] {
 	return &Memo[V]{entries: map[Key]*entry[V]{}, recent: make([]*V, max(recent, 1))}
 }
 
-// Get returns the value of a key. If there is none, Get calls create, and others who ask for the same key wait for it. If create returns an error, Get
-// returns it, and keeps nothing.
+// Get returns the value of a key. If the cache has none, Get calls create; other calls with the same key wait. If create returns an error, Get returns the
+// error and caches nothing.
 func (m *Memo[V]) Get(key Key, create func() (*V, error)) (*V, error) {
 	m.mu.Lock()
 	e := m.entries[key]
@@ -67,12 +69,12 @@ func (m *Memo[V]) Get(key Key, create func() (*V, error)) (*V, error) {
 	defer e.mu.Unlock()
 	value := e.value.Value()
 	if value == nil {
-		defer func() { m.forget(key, e) }() // if it was not made, also because create has panicked
+		defer func() { m.forget(key, e) }() // if create has failed or panicked
 		var err error
 		if value, err = create(); err != nil {
 			return nil, err
 		}
-		m.made.Add(1)
+		m.computed.Add(1)
 		e.value = weak.Make(value)
 		runtime.AddCleanup(value, func(key Key) { m.clean(key, e) }, key)
 		m.keep(value)
@@ -80,10 +82,10 @@ func (m *Memo[V]) Get(key Key, create func() (*V, error)) (*V, error) {
 	return value, nil
 }
 
-// Made returns how many values were made.
-func (m *Memo[V]) Made() uint64 { return m.made.Load() }
+// Computed returns the number of values that were computed so far.
+func (m *Memo[V]) Computed() uint64 { return m.computed.Load() }
 
-// keep makes a new value one of the last ones.
+// keep adds a value to the ring, and drops the oldest one.
 func (m *Memo[V]) keep(value *V) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -91,7 +93,7 @@ func (m *Memo[V]) keep(value *V) {
 	m.next = (m.next + 1) % len(m.recent)
 }
 
-// clean forgets the place of a value that nobody uses any more, unless it is being made again.
+// clean removes the entry of a value that was dropped, unless the value is being computed again.
 func (m *Memo[V]) clean(key Key, e *entry[V]) {
 	if e.mu.TryLock() {
 		defer e.mu.Unlock()
@@ -99,7 +101,7 @@ func (m *Memo[V]) clean(key Key, e *entry[V]) {
 	}
 }
 
-// forget forgets a place without a value. The caller holds its lock.
+// forget removes an entry without a value. The caller holds its lock.
 func (m *Memo[V]) forget(key Key, e *entry[V]) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -26,34 +26,34 @@ func keyOf(t *testing.T, of ...any) Key {
 	return key
 }
 
-// TestMemo makes a value again only when nobody has it any more.
+// TestMemo computes a value again only after its last user has dropped it.
 func TestMemo(t *testing.T) {
-	m, made := New[value](1), 0
+	m, computed := New[value](1), 0
 	get := func(name string) *value {
 		t.Helper()
-		v, err := m.Get(keyOf(t, "a", name), func() (*value, error) { made++; return &value{name}, nil })
+		v, err := m.Get(keyOf(t, "a", name), func() (*value, error) { computed++; return &value{name}, nil })
 		if err != nil || v.text != name {
 			t.Fatalf("got %v, %v for %s", v, err, name)
 		}
 		return v
 	}
 	first := get("x")
-	if get("x") != first || get("y") == first || get("x") != first || made != 2 {
-		t.Errorf("made %d values of 2 keys", made)
+	if get("x") != first || get("y") == first || get("x") != first || computed != 2 {
+		t.Errorf("computed %d values of 2 keys", computed)
 	}
 	runtime.KeepAlive(first)
-	get("z") // the last one, so that nobody has x and y
+	get("z") // takes the place of y in the ring
 	poll.Holds(t, "x and y are forgotten", func() bool {
 		runtime.GC()
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		return len(m.entries) == 1
 	})
-	if get("z"); made != 3 {
-		t.Errorf("the value that was made last is made again")
+	if get("z"); computed != 3 {
+		t.Errorf("the recent value is computed again")
 	}
-	if get("x"); made != 4 {
-		t.Errorf("made %d values, want x again", made)
+	if get("x"); computed != 4 {
+		t.Errorf("computed %d values, want x again", computed)
 	}
 }
 
@@ -79,7 +79,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestMemoFailures keeps nothing of a value that cannot be made.
+// TestMemoFailures caches nothing if create fails or panics.
 func TestMemoFailures(t *testing.T) {
 	m, failure := New[value](8), errors.New("failed")
 	key := keyOf(t, "x")
@@ -98,7 +98,7 @@ func TestMemoFailures(t *testing.T) {
 	}
 }
 
-// TestMemoTogether has many ask for one value at the same time.
+// TestMemoTogether gets one value in many goroutines at the same time.
 func TestMemoTogether(t *testing.T) {
 	m := New[value](8)
 	key := keyOf(t, "x")

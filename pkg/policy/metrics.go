@@ -64,7 +64,7 @@ var audited = metrics.NewDesc(metricsNamespace+"_"+metricsSubsystem+"_audited_re
 
 // compilations is collected from the compilers.
 var compilations = metrics.NewDesc(metricsNamespace+"_"+metricsSubsystem+"_compilations_total",
-	"Number of times that a policy was compiled, by what was made of it: condition or barrier. A policy is compiled again only if nothing uses what was made of it. Barriers are counted if the server writes them.",
+	"Number of times that a condition or a barrier of a policy was compiled, by part: condition or barrier. A part is cached while a component uses it. Barriers are counted if the server writes them.",
 	[]string{"part"}, nil, metrics.ALPHA, "")
 
 // collector collects evaluations, audited and compilations.

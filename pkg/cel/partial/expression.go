@@ -30,13 +30,14 @@ type Compiler struct {
 	engine     *engine.Engine
 	residuals  *cel.Compiler
 	signatures map[string]signature
-	// expressions are those that someone uses, and some more.
+	// expressions caches expressions by their texts.
 	expressions *memo.Memo[Expression]
 	// prepared caches the results of Prepare and NoneOf.
 	prepared *lru.Cache
 }
 
-// keptExpressions is how many expressions a Compiler keeps that nobody uses: enough for a policy between the check of a write and when it is stored.
+// keptExpressions is the number of recent expressions that a Compiler caches without a user. The check of a write compiles a condition some moments before
+// the controller of policies uses it.
 const keptExpressions = 64
 
 // preparedCacheSize bounds the results, including errors, that Prepare and NoneOf keep. A plan holds some tens

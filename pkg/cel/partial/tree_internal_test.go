@@ -226,7 +226,7 @@ func TestNamesOfFields(t *testing.T) {
 	}
 }
 
-// TestOmittedPartsHaveNoText prints a residual of which a part was left out because it was too large.
+// TestOmittedPartsHaveNoText prints a residual without a part that was too large.
 func TestOmittedPartsHaveNoText(t *testing.T) {
 	t.Parallel()
 	omitted := &node{kind: omittedNode}
@@ -321,7 +321,7 @@ func TestSplitterAtItsBounds(t *testing.T) {
 	for _, tc := range []struct {
 		name, text string
 		want       []string
-		wantLen    int // if it is not that of want
+		wantLen    int // 0 is the length of want
 	}{
 		{name: "one name", text: "a", want: []string{"a"}},
 		{name: "white space around", text: " \t\r\n a  \n", want: []string{"a"}},
@@ -341,7 +341,7 @@ func TestSplitterAtItsBounds(t *testing.T) {
 		{name: "a quote behind an escape", text: `a == "\"" && b`, want: []string{`a == "\""`, "b"}},
 		{name: "a backslash before the end", text: `a == "\\" && b`, want: []string{`a == "\\"`, "b"}},
 		{name: "a raw string that ends in a backslash", text: `a == r'\' && b == R"\"`, want: []string{`a == r'\'`, `b == R"\"`}},
-		{name: "three quotes, of which one is escaped", text: `a == """x\"""" && b`, want: []string{`a == """x\""""`, "b"}},
+		{name: "three quotes, one of them escaped", text: `a == """x\"""" && b`, want: []string{`a == """x\""""`, "b"}},
 		{name: "an unknown variable", text: "variables.x && b", want: []string{"variables.x", "b"}},
 		{name: "a variable that is used as more", text: "variables.both.x && b", want: []string{"variables.both.x", "b"}},
 		{name: "a variable that is a conjunction", text: "variables.both && b", want: []string{"x", "y", "b"}},

@@ -44,8 +44,8 @@ func (c *Compiler) CompileWithVariables(variables []cel.NamedExpression, text st
 	return expression, err
 }
 
-// CompileWithCost is CompileWithVariables. It also returns the cost of compiling, in the units of cel.CostLimit, and the same if the Compiler has the
-// expression already. If there is an error, this is the cost of the work until the error.
+// CompileWithCost is CompileWithVariables. It also returns the cost of compiling, in the units of cel.CostLimit. The cost of a cached expression is the
+// cost of compiling it. If there is an error, the cost is that until the error.
 func (c *Compiler) CompileWithCost(variables []cel.NamedExpression, text string) (*Expression, uint64, error) {
 	key, err := memo.KeyOf(variables, text)
 	if err != nil {
@@ -62,8 +62,8 @@ func (c *Compiler) CompileWithCost(variables []cel.NamedExpression, text string)
 	return expression, cost, err
 }
 
-// Compiled returns how many expressions were compiled, without those that cannot be used.
-func (c *Compiler) Compiled() uint64 { return c.expressions.Made() }
+// Compiled returns the number of expressions that were compiled without an error so far.
+func (c *Compiler) Compiled() uint64 { return c.expressions.Computed() }
 
 // compile compiles an expression, and returns what that costs.
 func (c *Compiler) compile(compiled expressions) (expression *Expression, cost uint64, err error) {

@@ -61,7 +61,7 @@ func (r markersRow) read(t *testing.T) (*mapping.Markers, error) {
 	return readMarkers(t, string(text))
 }
 
-// nested is a specification with so many fields in each other, of which the last has a permission.
+// nested returns the properties of a specification with nested fields. The innermost one has a permission.
 func nested(fields int) map[string]any {
 	property := map[string]any{"b": map[string]any{"type": "string", "(verb": "beauty"}}
 	for range fields {

@@ -156,7 +156,7 @@ func TestExcludesAnything(t *testing.T) {
 	}
 }
 
-// sufficient returns the verbs each of which suffices to change a field, in the order in which they are checked. A rule that covers the
+// sufficient returns the verbs that suffice, each alone, to change a field, in the order in which they are checked. A rule that covers the
 // field and has no verb for it is in the list with its error.
 func sufficient(t *testing.T, rules *mapping.Rules, field fieldpath.Path) (verbs []string) {
 	t.Helper()

@@ -335,7 +335,7 @@ func same(a, b ref.Val) bool {
 // a pattern or a format at each call, or find a time zone.
 var dearer = regexp.MustCompile(`includes|ndexOf| in |distinct|findAll|find|matches|==|!=|join|max|min|sum|flatten|sets\.|sort|isSorted|getQuery|format|\.get[A-Z][a-zA-Z]*\(dyn`)
 
-// TestResultsAreThoseOfCelGo calls every function with values of every kind, of which most are of a wrong type or ugly. The
+// TestResultsAreThoseOfCelGo calls every function with values of every kind. Most have a wrong type or are ugly. The
 // guard must not change a result, and nothing may cost less than Kubernetes counts.
 func TestResultsAreThoseOfCelGo(t *testing.T) {
 	t.Parallel()

@@ -341,7 +341,7 @@ func (g *generator) services() []Service {
 	return services
 }
 
-// faultyServices are APIServices of which some belong to other servers than they should, or are missing.
+// faultyServices are APIServices. Some belong to other servers than they should, or are missing.
 func (g *generator) faultyServices() []Service {
 	services := g.services()
 	change := func(s *Service) {

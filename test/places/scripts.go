@@ -41,7 +41,7 @@ type script struct {
 type plan struct {
 	effect     policyv1alpha1.PolicyEffect
 	conditions []string
-	// verbs are those of the rule. Without any, they are the verb of the request, or all writes.
+	// verbs are the verbs of the rule. Without any, the rule has the verb of the request, or all writes.
 	verbs []string
 	// others says that the rule has the other writes than the request.
 	others bool

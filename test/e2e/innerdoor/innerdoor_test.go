@@ -155,7 +155,7 @@ func (r *rig) answer(t *testing.T, server int, state string) *requests.Answer {
 	return answer
 }
 
-// refuses expects that a write of dana that her policies allow is refused, whoever refuses it.
+// refuses expects that a write of dana that her policies allow is refused, by any component.
 func (r *rig) refuses(t *testing.T, server int, when string) {
 	t.Helper()
 	if answer := r.answer(t, server, "passes"); answer.Code < http.StatusBadRequest {
@@ -207,7 +207,7 @@ func (r *rig) shows(t *testing.T, path string, texts ...string) {
 	})
 }
 
-// lacks returns those of some texts that are not in another one.
+// lacks returns the texts that are not in another one.
 func lacks(in string, texts []string) string {
 	return strings.Join(slices.DeleteFunc(slices.Clone(texts), func(text string) bool { return strings.Contains(in, text) }), ", ")
 }

@@ -80,7 +80,7 @@ func applyForTest(t *testing.T, manifest string) {
 	}
 }
 
-// remove deletes the objects of a manifest, of which some may be gone.
+// remove deletes the objects of a manifest; some may be gone.
 func remove(t *testing.T, manifest string) {
 	t.Helper()
 	if err := stack.Delete(context.WithoutCancel(t.Context()), manifest); err != nil {

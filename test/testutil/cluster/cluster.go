@@ -167,7 +167,7 @@ func (c *Cluster) choosePorts() error {
 	if content, err := os.ReadFile(file); err == nil && json.Unmarshal(content, &c.ports) == nil && c.ports.ControllerManager != 0 {
 		return nil
 	}
-	free, err := freePorts(7)
+	free, err := reservePorts(7)
 	if err != nil {
 		return err
 	}

@@ -95,7 +95,7 @@ func (c *Cluster) Alone(ctx context.Context, args ...string) (*Alone, error) {
 // kube-apiserver.
 func (c *Cluster) AloneAt(ctx context.Context, etcdURL string, args ...string) (*Alone, error) {
 	a := &Alone{process: &process{name: "proviso-apiserver"}}
-	ports, err := freePorts(2)
+	ports, err := reservePorts(2)
 	if err != nil {
 		return a, err
 	}

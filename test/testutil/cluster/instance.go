@@ -40,7 +40,7 @@ func (c *Cluster) NewInstance(name string, args ...string) (*Instance, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	free, err := freePorts(3)
+	free, err := reservePorts(3)
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,6 @@ package cluster
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -136,19 +135,4 @@ func (p *process) tail() string {
 		content = content[len(content)-keep:]
 	}
 	return string(content)
-}
-
-// freePorts returns n different ports that are free. It holds all of them until it has found the
-// last one.
-func freePorts(n int) ([]int, error) {
-	ports := make([]int, 0, n)
-	for range n {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer listener.Close()
-		ports = append(ports, listener.Addr().(*net.TCPAddr).Port)
-	}
-	return ports, nil
 }

@@ -177,7 +177,7 @@ func (c *Cluster) Replicas(ctx context.Context, n int) (urls []string, stop func
 // arguments of proviso-apiserver.
 func (c *Cluster) Replica(ctx context.Context, args ...string) (url string, stop func(), err error) {
 	stop = func() {}
-	ports, err := freePorts(1)
+	ports, err := reservePorts(1)
 	if err != nil {
 		return "", stop, err
 	}

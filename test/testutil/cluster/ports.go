@@ -1,0 +1,55 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package cluster
+
+import (
+	"net"
+	"sync"
+)
+
+// reservePorts returns n different free ports of 127.0.0.1, and keeps them for servers that this process starts, until it ends.
+//
+// A server may start long after its port has been chosen, because the configuration of another server names the port. Without a
+// reservation the kernel may give the port to any connection in the meantime. So reservePorts keeps a connection to each port open:
+// while it is open, the kernel gives the port to nobody who asks for any port, but lets a server listen on it that asks for this one
+// with SO_REUSEADDR, as Go's servers do.
+func reservePorts(n int) ([]int, error) {
+	ports := make([]int, 0, n)
+	for range n {
+		port, err := reservePort()
+		if err != nil {
+			return nil, err
+		}
+		ports = append(ports, port)
+	}
+	return ports, nil
+}
+
+func reservePort() (int, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer listener.Close()
+	outgoing, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		return 0, err
+	}
+	incoming, err := listener.Accept()
+	if err != nil {
+		return 0, err
+	}
+	reservations.Lock()
+	defer reservations.Unlock()
+	reservations.connections = append(reservations.connections, outgoing, incoming)
+	return listener.Addr().(*net.TCPAddr).Port, nil
+}
+
+// reservations has the connections that reserve ports. A net.Conn that nothing refers to would be closed.
+var reservations struct {
+	sync.Mutex
+	connections []net.Conn
+}

@@ -40,11 +40,11 @@ func TestReservedPorts(t *testing.T) {
 	for range 2 {
 		if conn, err := (&net.Dialer{Control: onlyThisPort}).Dial("tcp", elsewhere.Addr().String()); err == nil {
 			t.Errorf("a connection got the reserved port: %v", conn.LocalAddr())
-			conn.Close()
+			_ = conn.Close()
 		}
 		if listener, err := (&net.ListenConfig{Control: onlyThisPort}).Listen(context.Background(), "tcp", "127.0.0.1:0"); err == nil {
 			t.Errorf("a listener on any port got the reserved one: %v", listener.Addr())
-			listener.Close()
+			_ = listener.Close()
 		}
 		server, err := net.Listen("tcp", address)
 		if err != nil {
@@ -54,7 +54,7 @@ func TestReservedPorts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		conn.Close()
-		server.Close()
+		_ = conn.Close()
+		_ = server.Close()
 	}
 }

@@ -153,14 +153,21 @@ func (c *Controller) isWritten(p *policy) bool {
 }
 
 // isOfSpecification reports whether the barrier that kube-apiserver stores was written for the specification that the policy has. One without the
-// annotation is older than the annotation.
+// annotation is older than the annotation, or others have removed it: it counts until this process has seen it in order, which writes the annotation.
 func (c *Controller) isOfSpecification(p *policy) bool {
 	stored, ok := c.policies.cached(p.key.barrierName())
 	if !ok {
 		return false
 	}
 	generation, ok := stored.Annotations[GenerationAnnotation]
-	return stored.Annotations[UIDAnnotation] == string(p.meta.UID) && (!ok || generation == strconv.FormatInt(p.meta.Generation, 10))
+	if stored.Annotations[UIDAnnotation] != string(p.meta.UID) {
+		return false
+	}
+	//guard:barriers-without-generation
+	if !ok {
+		return c.seenInOrder(p.key) == nil
+	}
+	return generation == strconv.FormatInt(p.meta.Generation, 10)
 }
 
 // isOlder orders policies by age and name.

@@ -180,7 +180,7 @@ func TestBarrierControllerText(t *testing.T) {
 	})
 }
 
-// TestBarrierControllerWork checks the bound on the work of all barriers of a namespace. Barriers that are in force when an update of Proviso finds out what
+// TestBarrierControllerWork checks the bound on the work of all barriers of a namespace. Barriers that are already written when an update of Proviso finds out what
 // they cost stay, with a warning, and are restored.
 func TestBarrierControllerWork(t *testing.T) {
 	t.Parallel()
@@ -296,6 +296,101 @@ func TestChangesOverBound(t *testing.T) {
 		n.edit(t, fmt.Sprint("p", i), nested)
 	}
 	eventually(t, "none of the others has room now", func() bool { written, over := n.counts(c, policies, isOver); return written == 1 && over == policies-1 })
+}
+
+// withoutGeneration removes the generation from the barriers of policies, as if an earlier Proviso had written them, and changes their texts if alter is set.
+func (n *team) withoutGeneration(t *testing.T, policies int, alter bool) {
+	t.Helper()
+	client := n.kubeClient.AdmissionregistrationV1().ValidatingAdmissionPolicies()
+	for i := range policies {
+		stored, err := client.Get(t.Context(), barrier.Name(engine.Key{Namespace: n.namespace, Name: fmt.Sprint("p", i)}), metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		delete(stored.Annotations, barriercontroller.GenerationAnnotation)
+		if alter {
+			stored.Spec.Validations[0].Expression = "0"
+		}
+		if _, err := client.Update(t.Context(), stored, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestBarriersWithoutGeneration has barriers that an earlier Proviso has written. They are restored at the start, get the generation, and do not grow over the
+// bound afterwards.
+func TestBarriersWithoutGeneration(t *testing.T) {
+	t.Parallel()
+	n := &team{newRig(t), "team"}
+	const policies = 6
+	half := strings.Repeat("1", barriercontroller.MaxTextPerNamespace/2-1024)
+	for i := range policies {
+		n.create(t, fmt.Sprint("p", i), -i, denying("1"))
+	}
+	c, stop := n.start(t, lead)
+	eventually(t, "all have a barrier", func() bool { written, _ := n.counts(c, policies, ""); return written == policies })
+	stop()
+
+	n.withoutGeneration(t, policies, true)
+	n.compile = func(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec) (*barrier.Barrier, error) {
+		longer := *spec
+		if longer.Condition == "1" {
+			longer.Condition = half // an update of Proviso writes more
+		}
+		return compile(key, &longer)
+	}
+	_, stop = n.start(t, lead)
+	eventually(t, "all are restored", func() bool { return n.size(t, policies) >= policies*len(half) })
+	stop()
+
+	n.compile = compile
+	c, stop = n.start(t, lead)
+	eventually(t, "all are small again", func() bool { return n.size(t, policies) < len(half) })
+	stop()
+	n.withoutGeneration(t, policies, false)
+	events := len(n.recorder.events)
+	c, stop = n.start(t, lead)
+	defer stop()
+	eventually(t, "all have the generation", func() bool {
+		for i := range policies {
+			if n.generation(t, fmt.Sprint("p", i)) == "" {
+				return false
+			}
+		}
+		return true
+	})
+	if written, _ := n.counts(c, policies, ""); written != policies || len(n.recorder.events) != events {
+		t.Errorf("%d barriers are written, with the events %q", written, n.recorder.events[events:])
+	}
+	for i := range policies {
+		n.edit(t, fmt.Sprint("p", i), half)
+	}
+	eventually(t, "each has a state", func() bool {
+		written, over := n.counts(c, policies, "bytes in all")
+		return written+over == policies && n.size(t, policies) > len(half)
+	})
+	if size := n.size(t, policies); size > barriercontroller.MaxTextPerNamespace {
+		t.Errorf("the barriers have %d bytes", size)
+	}
+}
+
+// size returns the length of the texts of the barriers of policies.
+func (n *team) size(t *testing.T, policies int) (size int) {
+	t.Helper()
+	for i := range policies {
+		size += len(n.text(t, fmt.Sprint("p", i)))
+	}
+	return size
+}
+
+// generation returns the generation for which the barrier of a policy was written.
+func (n *team) generation(t *testing.T, name string) string {
+	t.Helper()
+	stored, err := n.kubeClient.AdmissionregistrationV1().ValidatingAdmissionPolicies().Get(t.Context(), barrier.Name(engine.Key{Namespace: n.namespace, Name: name}), metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stored.Annotations[barriercontroller.GenerationAnnotation]
 }
 
 // TestWaitingPoliciesCount has a policy wait for its turn while the barrier of another one is written: its work counts for the next one.

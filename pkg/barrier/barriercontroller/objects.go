@@ -116,6 +116,11 @@ func (k *kind[T]) isOurs(stored T, key Key) bool {
 	return isOurs(stored, key) || stored.GetUID() != "" && uid == stored.GetUID()
 }
 
+// hasGeneration reports whether an object says for which generation it was written.
+func hasGeneration(stored metav1.Object) bool {
+	return stored.GetAnnotations()[GenerationAnnotation] != ""
+}
+
 // isInOrder reports whether the cache has an object as it must be, and remembers the object if so.
 func (k *kind[T]) isInOrder(wanted T) (ok bool, deviation string) {
 	stored, exists := k.cached(wanted.GetName())
@@ -202,12 +207,14 @@ func (k *kind[T]) foreign(p *policy, stored T, exists bool, wanted T) error {
 }
 
 // plan returns the step that brings an object into line with the wanted one, after stored was read from kube-apiserver. deviation is
-// how they differ.
+// how they differ. It is empty if the step only writes the generation.
 func (k *kind[T]) plan(stored T, exists bool, wanted T) (write step, deviation string) {
 	if !exists {
 		return func(ctx context.Context, dryRun []string) error { return k.create(ctx, wanted, dryRun) }, "is missing"
 	}
-	if deviation = k.deviation(stored, wanted); deviation == "" {
+	deviation = k.deviation(stored, wanted)
+	//guard:barriers-generation-is-kept
+	if deviation == "" && hasGeneration(stored) {
 		return nil, ""
 	}
 	if stored.GetDeletionTimestamp() != nil {

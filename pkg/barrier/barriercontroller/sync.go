@@ -128,6 +128,9 @@ func (c *Controller) sync(ctx context.Context, key Key) error {
 func (c *Controller) compile(ctx context.Context, p *policy) compiled {
 	c.mu.Lock()
 	before := c.compiled[p.key]
+	if before.uid != p.meta.UID {
+		delete(c.settled, p.key) // of an earlier policy with the name
+	}
 	c.mu.Unlock()
 	if before.uid == p.meta.UID && before.spec != nil && apiequality.Semantic.DeepEqual(before.spec, p.spec) {
 		if before.generation != p.meta.Generation { // changed and changed back
@@ -184,15 +187,18 @@ func (c *Controller) syncWanted(ctx context.Context, p *policy, r compiled) erro
 		state := r.inOrder()
 		state.Warning = c.warning(p, r.barrier)
 		c.setState(p.key, state)
-		if p.hasFinalizer() {
+		//guard:barriers-generation-is-written
+		if stored, ok := c.policies.cached(policy.Name); p.hasFinalizer() && (!ok || hasGeneration(stored)) {
 			return nil
 		}
-	} else if reason := c.overAnyBound(p, r.barrier); reason != "" && !wasInOrder {
-		if c.isWritten(p) {
-			reason += "; the barrier of an earlier text of the policy stays"
+	} else if !wasInOrder {
+		if reason := c.overAnyBound(p, r.barrier); reason != "" {
+			if c.isWritten(p) {
+				reason += "; the barrier of an earlier text of the policy stays"
+			}
+			c.tell(p, State{Phase: OverBound, Message: reason, Report: r.barrier.Report, of: r.barrier}, reasonOverBound)
+			return nil
 		}
-		c.tell(p, State{Phase: OverBound, Message: reason, Report: r.barrier.Report, of: r.barrier}, reasonOverBound)
-		return nil
 	}
 	if stale := c.freshness.Stale(); stale != "" {
 		return errStale
@@ -205,7 +211,9 @@ func (c *Controller) syncWanted(ctx context.Context, p *policy, r compiled) erro
 		lead = ctx
 	}
 	if wait := c.pace.wait(p.key); wait > 0 {
-		c.pending(p, r)
+		if !policyInOrder || !bindingInOrder {
+			c.pending(p, r)
+		}
 		c.queue.AddAfter(p.key, wait)
 		return nil
 	}

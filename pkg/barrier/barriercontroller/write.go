@@ -70,8 +70,10 @@ func (c *Controller) write(ctx context.Context, p *policy, r compiled, wasInOrde
 	if !isLeader {
 		return nil
 	}
-	c.pending(p, r)
-	written := false
+	isChange := deviation != "" || ofBinding != ""
+	if isChange {
+		c.pending(p, r)
+	}
 	for _, write := range steps {
 		if write == nil {
 			continue
@@ -79,10 +81,9 @@ func (c *Controller) write(ctx context.Context, p *policy, r compiled, wasInOrde
 		if err := write(ctx, nil); err != nil {
 			return c.failed(p, r, err)
 		}
-		written = true
 	}
 	c.settle(p.key, r.barrier) // the cache may see it only after others have changed it
-	if written {
+	if isChange {
 		c.tellWritten(ctx, p, wasInOrder, name, deviation, ofBinding)
 	}
 	return nil

@@ -57,15 +57,7 @@ func New[V any](recent int) *Memo[V] {
 // Get returns the value of a key. If the cache has none, Get calls create; other calls with the same key wait. If create returns an error, Get returns the
 // error and caches nothing.
 func (m *Memo[V]) Get(key Key, create func() (*V, error)) (*V, error) {
-	m.mu.Lock()
-	e := m.entries[key]
-	if e == nil {
-		e = &entry[V]{}
-		m.entries[key] = e
-	}
-	m.mu.Unlock()
-
-	e.mu.Lock()
+	e := m.lock(key)
 	defer e.mu.Unlock()
 	value := e.value.Value()
 	if value == nil {
@@ -76,10 +68,36 @@ func (m *Memo[V]) Get(key Key, create func() (*V, error)) (*V, error) {
 		}
 		m.computed.Add(1)
 		e.value = weak.Make(value)
-		runtime.AddCleanup(value, func(key Key) { m.clean(key, e) }, key)
+		of := weak.Make(m) // the cleanup must not keep the Memo
+		runtime.AddCleanup(value, func(key Key) {
+			if m := of.Value(); m != nil {
+				m.clean(key, e)
+			}
+		}, key)
 		m.keep(value)
 	}
 	return value, nil
+}
+
+// lock returns the entry of a key, which it makes if there is none, and locks it.
+func (m *Memo[V]) lock(key Key) *entry[V] {
+	for {
+		m.mu.Lock()
+		e := m.entries[key]
+		if e == nil {
+			e = &entry[V]{}
+			m.entries[key] = e
+		}
+		m.mu.Unlock()
+		e.mu.Lock()
+		m.mu.Lock()
+		isCurrent := m.entries[key] == e
+		m.mu.Unlock()
+		if isCurrent {
+			return e
+		}
+		e.mu.Unlock() // it was removed in between
+	}
 }
 
 // Computed returns the number of values that were computed so far.

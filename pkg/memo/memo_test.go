@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"weak"
 
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
@@ -76,6 +77,46 @@ func TestKeys(t *testing.T) {
 	}
 	if _, err := KeyOf(func() {}); err == nil {
 		t.Error("a function has a key")
+	}
+}
+
+// TestMemoIsCollected drops a Memo that has computed a value.
+func TestMemoIsCollected(t *testing.T) {
+	dropped := func() weak.Pointer[Memo[value]] {
+		m := New[value](8)
+		if _, err := m.Get(keyOf(t, "x"), func() (*value, error) { return &value{"x"}, nil }); err != nil {
+			t.Fatal(err)
+		}
+		return weak.Make(m)
+	}()
+	poll.Holds(t, "the Memo is collected", func() bool { runtime.GC(); return dropped.Value() == nil })
+}
+
+// TestMemoHasOneValue gets values while the garbage collector drops them: two users at the same time have the same one.
+func TestMemoHasOneValue(t *testing.T) {
+	m := New[value](1)
+	key, other := keyOf(t, "x"), keyOf(t, "y")
+	get := func(key Key) *value {
+		v, err := m.Get(key, func() (*value, error) { return &value{"x"}, nil })
+		if err != nil {
+			t.Error(err)
+		}
+		return v
+	}
+	for range 300 {
+		var wg sync.WaitGroup
+		got := make([]*value, 4)
+		for i := range got {
+			wg.Go(func() { got[i] = get(key) })
+		}
+		wg.Go(runtime.GC)
+		wg.Wait()
+		for _, v := range got {
+			if v != got[0] {
+				t.Fatal("two values of one key are in use")
+			}
+		}
+		get(other) // so that nothing holds the value of the key
 	}
 }
 

@@ -200,6 +200,7 @@ func TestOfAnotherUser(t *testing.T) {
 		{"a user", "create -f -", "--as=alice", nil, alice, printed{Out: "yes\n"}},
 		{"a stored object", "update -f -", "--as=alice", nil, alice, printed{Out: "yes\n"}},
 		{"groups", "create -f -", "--as=alice --as-group=devs --as-uid=1 --as-user-extra=k=v", nil, asked{User: "alice", UID: "1", Groups: []string{"devs", "system:authenticated"}, Extra: map[string]authorizationv1.ExtraValue{"k": {"v"}}}, printed{Out: "yes\n"}},
+		{"extras that differ in case", "create -f -", "--as=alice --as-group=devs --as-uid=1 --as-user-extra=k=v --as-user-extra=K=w", nil, asked{User: "alice", UID: "1", Groups: []string{"devs", "system:authenticated"}, Extra: map[string]authorizationv1.ExtraValue{"k": {"w", "v"}}}, printed{Out: "yes\n"}},
 		{"a service account", "create -f -", "--as=system:serviceaccount:n:robot", nil, asked{User: "system:serviceaccount:n:robot", Groups: []string{"system:serviceaccounts", "system:serviceaccounts:n", "system:authenticated"}}, printed{Out: "yes\n"}},
 		{"a service account with groups", "create -f -", "--as=system:serviceaccount:n:robot --as-group=devs", nil, asked{User: "system:serviceaccount:n:robot", Groups: []string{"devs", "system:authenticated"}}, printed{Out: "yes\n"}},
 		{"anonymous", "create -f -", "--as=system:anonymous", nil, asked{User: "system:anonymous", Groups: []string{"system:unauthenticated"}}, printed{Out: "yes\n"}},

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -224,11 +225,13 @@ type subject struct{ authenticationv1.UserInfo }
 // subjectOf returns the user that a server would impersonate, with the groups that the server adds.
 func subjectOf(as *rest.ImpersonationConfig) *subject {
 	s := &subject{authenticationv1.UserInfo{Username: as.UserName, UID: as.UID, Groups: slices.Clone(as.Groups)}}
-	for key, values := range as.Extra {
+	for _, key := range slices.Sorted(maps.Keys(as.Extra)) {
+		values := as.Extra[key]
 		if s.Extra == nil {
 			s.Extra = map[string]authenticationv1.ExtraValue{}
 		}
-		s.Extra[strings.ToLower(key)] = values // as the names of the headers are
+		name := strings.ToLower(key) // as the names of the headers are
+		s.Extra[name] = append(s.Extra[name], values...)
 	}
 	if namespace, _, err := serviceaccount.SplitUsername(s.Username); err == nil && len(s.Groups) == 0 {
 		s.Groups = serviceaccount.MakeGroupNames(namespace)

@@ -7,6 +7,7 @@ package explain
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -169,6 +170,9 @@ func (x *explainer) explain(ctx context.Context) (*explanation, error) {
 			return nil, err
 		}
 	}
+	if !e.agrees() {
+		return nil, errDisagrees
+	}
 	x.markDeciding(e, decisions)
 	for _, m := range e.Chain {
 		for _, p := range m.Policies {
@@ -179,6 +183,26 @@ func (x *explainer) explain(ctx context.Context) (*explanation, error) {
 	}
 	e.Because = e.Because[:min(len(e.Because), maxBecause)]
 	return e, x.findNearMiss(ctx, e)
+}
+
+var errDisagrees = errors.New("the opinions of the authorizers do not agree with the decision: this is a mistake in explain")
+
+// agrees reports whether the decision follows from the opinions of the authorizers. Both are the results of separate evaluations.
+func (e *explanation) agrees() bool {
+	if last := e.Chain[len(e.Chain)-1]; last.Name == admissionName {
+		return e.Decision == answer.No // it was allowed before
+	}
+	for _, m := range e.Chain {
+		switch m.Opinion {
+		case opinionAllow:
+			return e.Decision == answer.Yes
+		case opinionDeny:
+			return e.Decision == answer.No
+		case opinionConditions:
+			return e.WithObject == "" // the decision is not known, or no if the conditions can only deny
+		}
+	}
+	return e.Decision == answer.No
 }
 
 func opinionOf(d authorization.Decision) string {

@@ -153,7 +153,7 @@ func (l *Loader) add(ctx context.Context, at document.Source, meta *metav1.Objec
 	errs := validate()
 	if len(errs) == 0 {
 		//guard:render-conditions-server-refuses
-		_, errs = l.checker.Check(spec, isNamespaced)
+		_, errs = l.checker.Check(key, spec)
 	}
 	for _, err := range errs {
 		l.Fail(at, key.String(), err)

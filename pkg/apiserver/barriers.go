@@ -160,11 +160,11 @@ func (b *barriers) overWork(changed *barrier.Barrier) string {
 	return b.controller.OverWork(changed)
 }
 
-// describe returns what the barrier of a policy enforces, or nil if it is not known.
-func (b *barriers) describe(namespace, name string, spec *policyv1alpha1.AuthorizationPolicySpec) *enforcementstatus.Barrier {
+// describe returns what the barrier of a policy enforces, or nil if it is not known. If isStored is false, the policy is about to be written.
+func (b *barriers) describe(namespace, name string, spec *policyv1alpha1.AuthorizationPolicySpec, isStored bool) *enforcementstatus.Barrier {
 	key := engine.Key{Namespace: namespace, Name: name}
 	compiled, err := b.compiler.Compile(key, spec)
-	if err == nil && name == "" { // it is not stored yet
+	if err == nil && !isStored {
 		return b.described(compiled.Report, policyv1alpha1.ResultEnforced, "")
 	}
 	if b.controller != nil {

@@ -59,7 +59,7 @@ func hookAnswering(t *testing.T, status string) (source *webhook.Source, asked *
 	if err := os.WriteFile(file, content, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	source, err = webhook.NewSource(webhook.SourceConfig{File: file, Reserved: order.Members(order.InAny), Backoff: wait.Backoff{Steps: 1}})
+	source, err = webhook.NewSource(webhook.SourceConfig{File: file, Reserved: order.Reserved(), Backoff: wait.Backoff{Steps: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}

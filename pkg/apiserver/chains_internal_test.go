@@ -53,7 +53,7 @@ func TestArchitectureListsTheAuthorizers(t *testing.T) {
 func TestRestrictionsComeFirst(t *testing.T) {
 	t.Parallel()
 	unbound := []string{order.PrivilegedGroupsName, order.PathsName}
-	if diff := cmp.Diff(append(unbound, order.ReservedName, order.ExcludeName, engine.RestrictingName, order.DenialsName, order.WebhooksName), order.Members(order.InAny)[:7]); diff != "" {
+	if diff := cmp.Diff(append(unbound, order.ReservedName, order.ExcludeName, engine.RestrictingName, order.DenialsName, order.WebhooksName), order.Reserved()[:7]); diff != "" {
 		t.Errorf("the first authorizers (-want +got):\n%s", diff)
 	}
 }
@@ -61,7 +61,7 @@ func TestRestrictionsComeFirst(t *testing.T) {
 // TestNamesAreSubdomains asks for names of authorizers that are DNS-1123 subdomains, as k8s.io/apiserver requires: a union with another name fails.
 func TestNamesAreSubdomains(t *testing.T) {
 	t.Parallel()
-	for _, name := range append(order.Members(order.InAny), enforcement.ResidualName) {
+	for _, name := range append(order.Reserved(), enforcement.ResidualName) {
 		if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
 			t.Errorf("%q: %s", name, problems)
 		}

@@ -497,8 +497,9 @@ func (s *oracleServer) check(ctx context.Context, p *oracle.Policy, answer *orac
 	errs := validation.ValidateSpec(&spec, p.Namespace != "", field.NewPath("spec"))
 	if len(errs) == 0 {
 		checker := s.barriers.checker(policy.NewChecker(s.config.policies, s.config.enforcementServer(s.places, s.barriers), nil))
-		answer.Warnings, errs = checker.Check(&spec, p.Namespace != "")
-		answer.Warnings = append(answer.Warnings, checker.Warn(ctx, engine.Key{Namespace: p.Namespace, Name: p.Name}, &spec)...)
+		key := engine.Key{Namespace: p.Namespace, Name: p.Name}
+		answer.Warnings, errs = checker.Check(key, &spec)
+		answer.Warnings = append(answer.Warnings, checker.Warn(ctx, key, &spec)...)
 	}
 	for _, err := range errs {
 		answer.Errors = append(answer.Errors, err.Error())

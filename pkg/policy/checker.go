@@ -73,10 +73,10 @@ func (c *Checker) WithBarriers(barriers *barrier.Compiler, overWork func(changed
 // Check returns the errors in the expressions of a specification, and the errors in its rules
 // that its condition causes, for example that apiVersions are missing although the condition
 // reads an object. The warnings say where the policy is not enforced, or not on its condition.
-// The specification must be valid in structure.
-func (c *Checker) Check(spec *policy.AuthorizationPolicySpec, namespaced bool) (warnings []string, errs field.ErrorList) {
+// The specification must be valid in structure. A key with a namespace is the key of a namespaced policy.
+func (c *Checker) Check(key engine.Key, spec *policy.AuthorizationPolicySpec) (warnings []string, errs field.ErrorList) {
 	if spec.Condition == "" {
-		return c.enforcementWarnings(spec, enforcementstatus.Request, namespaced), nil
+		return c.enforcementWarnings(key, spec, enforcementstatus.Request), nil
 	}
 	c.compilations <- struct{}{}
 	defer func() { <-c.compilations }()
@@ -84,12 +84,12 @@ func (c *Checker) Check(spec *policy.AuthorizationPolicySpec, namespaced bool) (
 	if err != nil {
 		return nil, field.ErrorList{blame(spec, err)}
 	}
-	errs = append(errs, refusals(spec, expression, namespaced)...)
+	errs = append(errs, refusals(spec, expression, key.Namespace != "")...)
 	program := expression.Program()
 	if program.Reads(cel.Object) || program.Reads(cel.OldObject) {
 		errs = append(errs, missingVersions(spec.Rules)...)
 	}
-	return c.enforcementWarnings(spec, readsOf(expression), namespaced), errs
+	return c.enforcementWarnings(key, spec, readsOf(expression)), errs
 }
 
 // readsOf returns what a condition depends on. Nil is no condition.
@@ -192,7 +192,7 @@ func (c *Checker) checkTypes(ctx context.Context, spec *policyv1alpha1.Authoriza
 }
 
 // enforcementWarnings returns warnings that say where the policy is not enforced, or not on its condition.
-func (c *Checker) enforcementWarnings(spec *policy.AuthorizationPolicySpec, reads enforcementstatus.Reads, namespaced bool) []string {
+func (c *Checker) enforcementWarnings(key engine.Key, spec *policy.AuthorizationPolicySpec, reads enforcementstatus.Reads) []string {
 	var stored policyv1alpha1.AuthorizationPolicySpec
 	if err := policyv1alpha1.Convert_policy_AuthorizationPolicySpec_To_v1alpha1_AuthorizationPolicySpec(spec, &stored, nil); err != nil {
 		return nil
@@ -201,21 +201,14 @@ func (c *Checker) enforcementWarnings(spec *policy.AuthorizationPolicySpec, read
 	if stored.Enforcement == policyv1alpha1.PolicyEnforcementAudit { // that it decides nothing is what the author wants
 		stored.Enforcement, prefix = policyv1alpha1.PolicyEnforcementEnforce, "with the enforcement Enforce: "
 	}
-	namespace := ""
-	if namespaced {
-		namespace = anyNamespace
-	}
 	var warnings []string
-	for _, e := range c.server.OfPolicy(namespace, "", &stored, reads) {
+	for _, e := range c.server.OfWrite(key.Namespace, key.Name, &stored, reads) {
 		if e.Result != policyv1alpha1.ResultEnforced {
 			warnings = append(warnings, prefix+"spec."+enforcementstatus.Text(&e))
 		}
 	}
 	return warnings
 }
-
-// anyNamespace stands for the namespace of a policy, which makes no difference for the warnings about it.
-const anyNamespace = "default"
 
 // refusals returns errors for a condition that compiles: every evaluation would exceed the cost limit, or a restriction reads
 // request.name although a rule describes requests without a name.

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 
 	"github.com/proviso-authz/proviso/apis/policy"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
 )
 
@@ -23,7 +24,7 @@ func TestChecksTakeTurns(t *testing.T) {
 		}
 		isDone := false
 		go func() {
-			_, _ = checker.Check(&policy.AuthorizationPolicySpec{Condition: "true"}, false)
+			_, _ = checker.Check(engine.Key{Name: "p"}, &policy.AuthorizationPolicySpec{Condition: "true"})
 			isDone = true
 		}()
 		synctest.Wait()

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	api "github.com/proviso-authz/proviso/apis/policy"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/policy"
 	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
 	"github.com/proviso-authz/proviso/test/testutil/compilers"
@@ -85,7 +86,7 @@ func TestCheck(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			warnings, errs := checker.Check(&api.AuthorizationPolicySpec{Effect: tc.effect, Rules: tc.rules, Variables: tc.variables, Condition: tc.condition}, false)
+			warnings, errs := checker.Check(engine.Key{Name: "p"}, &api.AuthorizationPolicySpec{Effect: tc.effect, Rules: tc.rules, Variables: tc.variables, Condition: tc.condition})
 			if len(warnings) != len(tc.wantWarnings) {
 				t.Fatalf("got warnings %q, want %q", warnings, tc.wantWarnings)
 			}
@@ -163,7 +164,11 @@ func TestCheckOfCost(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			pods := api.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}}
-			_, errs := checker.Check(&api.AuthorizationPolicySpec{Effect: api.PolicyEffectAllow, Rules: []api.PolicyRule{pods}, Condition: tc.condition}, tc.namespaced)
+			key := engine.Key{Name: "p"}
+			if tc.namespaced {
+				key.Namespace = "team"
+			}
+			_, errs := checker.Check(key, &api.AuthorizationPolicySpec{Effect: api.PolicyEffectAllow, Rules: []api.PolicyRule{pods}, Condition: tc.condition})
 			switch {
 			case tc.want == "" && len(errs) > 0:
 				t.Errorf("got %v, want no error", errs)
@@ -198,7 +203,7 @@ func TestWarningsAboutEnforcement(t *testing.T) {
 		if strings.Contains(tc.condition, "request.name") {
 			rules[0].Verbs = []string{"get"}
 		}
-		got, _ := newCheckerOf(t, enforcementstatus.Server{FrontDoor: tc.frontDoor}).Check(&api.AuthorizationPolicySpec{Effect: tc.effect, Rules: rules, Condition: tc.condition}, false)
+		got, _ := newCheckerOf(t, enforcementstatus.Server{FrontDoor: tc.frontDoor}).Check(engine.Key{Name: "p"}, &api.AuthorizationPolicySpec{Effect: tc.effect, Rules: rules, Condition: tc.condition})
 		if !slices.Equal(got, tc.want) {
 			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
 		}

@@ -94,7 +94,7 @@ func (o *AuthorizationOptions) Webhooks(upstream bool) (*webhook.Source, error) 
 		return nil, fmt.Errorf("--authorization-kubeconfig: %w", err)
 	}
 	source, err := webhook.NewSource(webhook.SourceConfig{
-		File: o.ConfigFile, Reserved: order.Members(order.InAny), KubeAPIServer: kubeAPIServer.Host, Backoff: *o.WebhookRetryBackoff,
+		File: o.ConfigFile, Reserved: order.Reserved(), KubeAPIServer: kubeAPIServer.Host, Backoff: *o.WebhookRetryBackoff,
 		Upstream: upstream,
 	})
 	if err != nil {

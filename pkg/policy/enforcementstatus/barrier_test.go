@@ -21,7 +21,7 @@ func TestBarrierOfOwnGroup(t *testing.T) {
 	const own = "Proviso serves it and enforces the policy itself"
 	server := enforcementstatus.Server{
 		Elsewhere: func(string, []string) bool { return true },
-		Barrier: func(string, string, *policyv1alpha1.AuthorizationPolicySpec) *enforcementstatus.Barrier {
+		Barrier: func(string, string, *policyv1alpha1.AuthorizationPolicySpec, bool) *enforcementstatus.Barrier {
 			return &enforcementstatus.Barrier{
 				Parts:  []enforcementstatus.BarrierPart{{Resources: []string{"virtualmachines.demo.proviso.dev"}, Verbs: []string{"create"}, Reason: own}},
 				Result: policyv1alpha1.ResultEnforced,
@@ -120,7 +120,7 @@ func TestBarrier(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			server := enforcementstatus.Server{FrontDoor: tc.frontDoor, Barrier: func(namespace, name string, _ *policyv1alpha1.AuthorizationPolicySpec) *enforcementstatus.Barrier {
+			server := enforcementstatus.Server{FrontDoor: tc.frontDoor, Barrier: func(namespace, name string, _ *policyv1alpha1.AuthorizationPolicySpec, _ bool) *enforcementstatus.Barrier {
 				if namespace != "team" || name != "a" {
 					t.Errorf("got %q, %q", namespace, name)
 				}

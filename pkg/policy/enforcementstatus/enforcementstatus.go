@@ -41,9 +41,9 @@ type Server struct {
 	Writes func(group, resource, subresource string) []string
 	// Places returns which conditions other components evaluate at admission. If nil, they evaluate none.
 	Places func() *Places
-	// Barrier returns the barrier of a Deny policy with a namespace and a name, or nil if it has none. Without a name, it returns the barrier
-	// that a policy with the specification would have. If Barrier is nil, no policy has a barrier.
-	Barrier func(namespace, name string, spec *policyv1alpha1.AuthorizationPolicySpec) *Barrier
+	// Barrier returns the barrier of a Deny policy with a namespace and a name, or nil if it has none. If isStored is false, it returns the barrier
+	// that the policy would have with the specification. If Barrier is nil, no policy has a barrier.
+	Barrier func(namespace, name string, spec *policyv1alpha1.AuthorizationPolicySpec, isStored bool) *Barrier
 	// BarriersAreKnown reports whether Barrier knows the state of stored barriers. If nil, it does.
 	BarriersAreKnown func() bool
 }
@@ -92,13 +92,22 @@ func (s Server) Of(spec *policyv1alpha1.AuthorizationPolicySpec, reads Reads) []
 	return s.of(spec, reads, nil)
 }
 
-// OfPolicy returns what the rules of a policy do, in the order of the rules. reads says on what the condition of the policy depends. The
-// name is empty if the policy is not stored yet. The number of entries is not bounded; see Bounded.
+// OfPolicy returns what the rules of a stored policy do, in the order of the rules. reads says on what the condition of the policy depends. The number of
+// entries is not bounded; see Bounded.
 func (s Server) OfPolicy(namespace, name string, spec *policyv1alpha1.AuthorizationPolicySpec, reads Reads) []policyv1alpha1.RuleEnforcement {
+	return s.of(spec, reads, s.barrierOf(namespace, name, spec, true))
+}
+
+// OfWrite is OfPolicy for a specification that is about to be written.
+func (s Server) OfWrite(namespace, name string, spec *policyv1alpha1.AuthorizationPolicySpec, reads Reads) []policyv1alpha1.RuleEnforcement {
+	return s.of(spec, reads, s.barrierOf(namespace, name, spec, false))
+}
+
+func (s Server) barrierOf(namespace, name string, spec *policyv1alpha1.AuthorizationPolicySpec, isStored bool) *Barrier {
 	if s.Barrier == nil || spec.Effect != policyv1alpha1.PolicyEffectDeny {
-		return s.of(spec, reads, nil)
+		return nil
 	}
-	return s.of(spec, reads, s.Barrier(namespace, name, spec))
+	return s.Barrier(namespace, name, spec, isStored)
 }
 
 func (s Server) of(spec *policyv1alpha1.AuthorizationPolicySpec, reads Reads, b *Barrier) []policyv1alpha1.RuleEnforcement {

@@ -32,10 +32,12 @@ const (
 	policies = 40
 	// inNamespace is how many of them are in one namespace.
 	inNamespace = 20
+	// tolerated is how many may be compiled again, because they left the cache between the write and the controllers.
+	tolerated = 4
 )
 
 // TestCompiledOnce counts what is compiled while policies are written, until they are in effect, and when one of them changes, so that all statuses are
-// compared. A policy is compiled at most once for the write and once when it is stored. It prints the processor time of Proviso.
+// compared. It prints the processor time of Proviso.
 func TestCompiledOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, cluster.Config{Managed: true}, (*cluster.Cluster).Up)
@@ -52,7 +54,7 @@ func TestCompiledOnce(t *testing.T) {
 	r.awaitEffective(t, 1)
 	written := r.compiled(t)
 	for part, n := range written {
-		if made := n - before[part]; made < policies || made > 2*policies {
+		if made := n - before[part]; made < policies || made > policies+tolerated {
 			t.Errorf("%d policies were written, and %d times a %s was compiled", policies, made, part)
 		}
 	}
@@ -62,7 +64,7 @@ func TestCompiledOnce(t *testing.T) {
 	r.awaitEffective(t, 2)
 	changed := r.compiled(t)
 	for part, n := range changed {
-		if made := n - written[part]; made < 1 || made > 2 {
+		if made := n - written[part]; made < 1 || made > 1+tolerated {
 			t.Errorf("one policy was changed, and %d times a %s was compiled", made, part)
 		}
 	}

@@ -31,7 +31,7 @@ type held struct {
 	most     atomic.Int64
 }
 
-func (h *held) Check(spec *policy.AuthorizationPolicySpec, _ bool) ([]string, field.ErrorList) {
+func (h *held) Check(_ engine.Key, spec *policy.AuthorizationPolicySpec) ([]string, field.ErrorList) {
 	if spec.Condition != "hold" {
 		return nil, nil
 	}

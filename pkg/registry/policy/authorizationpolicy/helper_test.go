@@ -82,7 +82,7 @@ func textOf(a authorizer.Attributes) string {
 // checker refuses expressions that contain "wrong", warns of those with "odd", and has checks for others in those with "others but" and a namespace.
 type checker struct{}
 
-func (checker) Check(spec *policy.AuthorizationPolicySpec, _ bool) (warnings []string, errs field.ErrorList) {
+func (checker) Check(_ engine.Key, spec *policy.AuthorizationPolicySpec) (warnings []string, errs field.ErrorList) {
 	if strings.Contains(spec.Condition, "odd") {
 		warnings = append(warnings, "spec.condition: odd")
 	}

@@ -39,7 +39,7 @@ type Checker interface {
 	// Check returns the errors in the expressions of a specification, and in its rules as far as
 	// its condition causes them, and warnings for the author. The conditions of namespaced policies
 	// have tighter limits.
-	Check(spec *policy.AuthorizationPolicySpec, namespaced bool) (warnings []string, errs field.ErrorList)
+	Check(key engine.Key, spec *policy.AuthorizationPolicySpec) (warnings []string, errs field.ErrorList)
 	// CheckChange returns errors about a creation, or about a change of the specification before, which Check accepts.
 	CheckChange(key engine.Key, spec, before *policy.AuthorizationPolicySpec) field.ErrorList
 	// Warn returns other warnings about the policy with a key and a specification without errors. It must bound the time that it takes.
@@ -87,7 +87,8 @@ func newStorage(k kind, scheme *runtime.Scheme, optsGetter generic.RESTOptionsGe
 		ValidateUpdate:       validateUpdate,
 		ValidateStatusUpdate: validateStatusUpdate,
 		Check: func(obj runtime.Object) ([]string, field.ErrorList) {
-			return checker.Check(mustParts(obj).Spec, k.namespaced)
+			parts := mustParts(obj)
+			return checker.Check(keyOf(parts), parts.Spec)
 		},
 		CheckChange: func(obj, old runtime.Object) field.ErrorList {
 			parts := mustParts(obj)
@@ -95,11 +96,11 @@ func newStorage(k kind, scheme *runtime.Scheme, optsGetter generic.RESTOptionsGe
 			if old != nil {
 				before = mustParts(old).Spec
 			}
-			return checker.CheckChange(engine.Key{Namespace: parts.Meta.Namespace, Name: parts.Meta.Name}, parts.Spec, before)
+			return checker.CheckChange(keyOf(parts), parts.Spec, before)
 		},
 		Warn: func(ctx context.Context, obj runtime.Object) []string {
 			parts := mustParts(obj)
-			return checker.Warn(ctx, engine.Key{Namespace: parts.Meta.Namespace, Name: parts.Meta.Name}, parts.Spec)
+			return checker.Warn(ctx, keyOf(parts), parts.Spec)
 		},
 		OwnFinalizers: []string{v1alpha1.BarrierFinalizer},
 		Begin:         stored.NewWrites("policies", k.namespaced).Begin,
@@ -111,6 +112,9 @@ func newStorage(k kind, scheme *runtime.Scheme, optsGetter generic.RESTOptionsGe
 	}
 	return &Storage{Policy: policies, Status: status}, nil
 }
+
+// keyOf returns the key of a policy.
+func keyOf(p parts) engine.Key { return engine.Key{Namespace: p.Meta.Namespace, Name: p.Meta.Name} }
 
 // sameSpec reports whether two policies have equal specifications.
 func sameSpec(a, b parts) bool { return apiequality.Semantic.DeepEqual(a.Spec, b.Spec) }

@@ -315,8 +315,8 @@ func TestFinalizers(t *testing.T) {
 	})
 }
 
-// TestDeletionOfAllowTakesNoRestrictionAlong: whoever deletes an Allow policy needs nothing,
-// so that it must not become a Deny that goes with the last finalizer.
+// TestDeletionOfAllowTakesNoRestrictionAlong deletes an Allow policy, which needs no permission on other policies. The policy must not become a Deny that
+// is removed with its last finalizer.
 func TestDeletionOfAllowTakesNoRestrictionAlong(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, f *fixture) {
@@ -332,7 +332,7 @@ func TestDeletionOfAllowTakesNoRestrictionAlong(t *testing.T) {
 	})
 }
 
-// TestUnsafeDeletes are of policies that cannot be read, and might restrict somebody.
+// TestUnsafeDeletes deletes policies that cannot be read and may be restrictions.
 func TestUnsafeDeletes(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, f *fixture) {

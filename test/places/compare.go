@@ -21,8 +21,8 @@ const maxLine = 1 << 20
 
 var errOtherCases = errors.New("the files are about different cases")
 
-// CompareFiles writes the differences between two files with cases to out, case by case, and returns how many cases differ. Differences
-// that are intended do not count, and are marked.
+// CompareFiles writes the differences between two files with cases to out, case by case, and returns how many cases differ. Cases in which a Deny rule
+// names only one of update and patch are marked.
 func CompareFiles(before, after string, out io.Writer) (differences int, err error) {
 	a, err := readLines(before)
 	if err != nil {
@@ -35,7 +35,7 @@ func CompareFiles(before, after string, out io.Writer) (differences int, err err
 	if len(a) != len(b) {
 		return 0, errOtherCases
 	}
-	intended := 0
+	marked := 0
 	for i := range a {
 		if a[i].Case.Seed != b[i].Case.Seed || a[i].Case.Number != b[i].Case.Number {
 			return 0, errOtherCases
@@ -44,18 +44,17 @@ func CompareFiles(before, after string, out io.Writer) (differences int, err err
 		if len(lines) == 0 {
 			continue
 		}
+		differences++
 		mark := ""
 		if a[i].Case.NamesOneOfUpdateAndPatch() {
-			intended, mark = intended+1, " (a Deny rule names one of update and patch)"
-		} else {
-			differences++
+			marked, mark = marked+1, " (a Deny rule names one of update and patch)"
 		}
 		_, _ = fmt.Fprintf(out, "case %d of seed %d%s\n", a[i].Case.Number, a[i].Case.Seed, mark)
 		for _, line := range lines {
 			_, _ = fmt.Fprintln(out, "  "+line)
 		}
 	}
-	_, _ = fmt.Fprintf(out, "%d cases: %d differ, and %d in which a Deny rule names one of update and patch\n", len(a), differences, intended)
+	_, _ = fmt.Fprintf(out, "%d cases: %d differ; in %d of them a Deny rule names one of update and patch\n", len(a), differences, marked)
 	return differences, nil
 }
 

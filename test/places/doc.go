@@ -20,7 +20,6 @@ SPDX-License-Identifier: Apache-2.0
 // The test of the adapter compares digests of the answers with testdata/digests.txt. hack/oracle-places.sh builds the oracle at another commit
 // and shows each case that differs.
 //
-// Differences that are intended: a Deny rule that names only one of update and patch, about resources that kube-apiserver serves, is going to be read as naming both. The
-// answers to the verb that such a rule does not name become more closed. NamesOneOfUpdateAndPatch finds these cases, and the comparison lists them
-// apart. No other difference is intended.
+// The comparison marks cases in which a Deny rule names only one of update and patch: if such a rule is read as naming both one day, the answers to the
+// other verb become more closed, and no other case may differ. A marked case counts as a difference like any other.
 package places

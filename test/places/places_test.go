@@ -77,12 +77,15 @@ func TestCodes(t *testing.T) {
 	if got := counts.Unclassified(); !slices.Contains(got, "what no phrase has") {
 		t.Errorf("got %q, want the text without a phrase", got)
 	}
-	if problems := counts.Problems(2); !slices.Contains(problems, `"status InnerDoor Enforced" occurs in 2 cases, want 3`) && len(problems) < 100 {
+	if problems := counts.Problems(3); !slices.Contains(problems, `"status InnerDoor Enforced" occurs in 2 cases, want 3`) {
+		t.Errorf("got %q", problems)
+	}
+	if problems := counts.Problems(2); slices.ContainsFunc(problems, func(p string) bool { return strings.Contains(p, "status InnerDoor Enforced") }) {
 		t.Errorf("got %q", problems)
 	}
 }
 
-// TestCompareFiles compares files with an equal case, one that differs, and one that differs as intended.
+// TestCompareFiles compares files with an equal case, one that differs, and one that differs and is marked.
 func TestCompareFiles(t *testing.T) {
 	t.Parallel()
 	write := func(name string, messages ...string) string {
@@ -105,10 +108,10 @@ func TestCompareFiles(t *testing.T) {
 	const a, b = "they cannot be listed", "their Leases cannot be read"
 	var out bytes.Buffer
 	differences, err := places.CompareFiles(write("before", a, a, a), write("after", a, b, b), &out)
-	if err != nil || differences != 1 {
-		t.Errorf("got %d, %v, want 1", differences, err)
+	if err != nil || differences != 2 {
+		t.Errorf("got %d, %v, want 2", differences, err)
 	}
-	for _, want := range []string{"case 1 of seed 0\n", "case 2 of seed 0 (a Deny rule", "- policy shop/a status: rules[0] [create] [pods]: InnerDoor Enforced [servers-not-listed]", "+ policy shop/a status", "3 cases: 1 differ, and 1 in which"} {
+	for _, want := range []string{"case 1 of seed 0\n", "case 2 of seed 0 (a Deny rule", "- policy shop/a status: rules[0] [create] [pods]: InnerDoor Enforced [servers-not-listed]", "+ policy shop/a status", "3 cases: 2 differ; in 1 of them"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("got %s, want %q", &out, want)
 		}

@@ -31,7 +31,7 @@ func NameSuffixes() []string {
 	return []string{"." + authorization.ClusterPolicyDomain, authorization.NamespacedPolicyDomain, "." + MappingDomain}
 }
 
-// Barrier is what a policy compiles to. It is immutable, except for Policy and Binding, which are the caller's own.
+// Barrier is what a policy compiles to. It is immutable, with the objects that it points to: components share it.
 type Barrier struct {
 	// Key is the policy. For a mapping, IsOfMapping is true, and Key has its name.
 	Key         engine.Key

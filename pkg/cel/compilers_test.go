@@ -277,7 +277,7 @@ func TestTypedCompilerBoundsTypesTogether(t *testing.T) {
 	if err := c.Define(cel.NamedExpression{Name: "b", Expression: "variables.a" + doubling}); !errors.Is(err, cel.ErrCompile) || !strings.Contains(err.Error(), "more than 256 parts") {
 		t.Errorf("got %v, want ErrCompile for a type that is too large", err)
 	}
-	// What is known of a macro's variable is known of the named expression too.
+	// Facts about the variable of a macro also hold for the named expression.
 	if err := c.Check("variables.a.all(z, [" + strings.Repeat("z, ", 3000) + "z] == [])"); !errors.Is(err, cel.ErrCompile) {
 		t.Errorf("got %v, want ErrCompile for a large type that is compared often", err)
 	}

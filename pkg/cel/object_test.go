@@ -356,7 +356,7 @@ func TestLazy(t *testing.T) {
 			want, wantCost, wantErr := program.Eval(t.Context(), cel.Values{cel.Object: cel.Known(lazyData())})
 			fields := counted{lazyData(), &atomic.Int32{}}
 			got, cost, err := program.Eval(t.Context(), cel.Values{cel.Object: cel.Lazy(fields)})
-			// What a macro costs depends on the order of keys, which is random.
+			// The cost of a macro depends on the order of keys, which is random.
 			if got != want || (!tc.wantWhole && cost != wantCost) || (err == nil) != (wantErr == nil) || (err != nil && err.Error() != wantErr.Error()) {
 				t.Errorf("got %t, %d, %v, want %t, %d, %v", got, cost, err, want, wantCost, wantErr)
 			}

@@ -34,7 +34,7 @@ func (s *separate) apply(t *testing.T, manifest string) {
 	}
 }
 
-// runner sends requests to the server itself. The administrator is the admin. Its connections are its own, because a restart of the server ends those of runners before.
+// runner sends requests to the server itself. The administrator is the admin. It has its own connections, because a restart of the server closes the connections of earlier runners.
 func (s *separate) runner() *requests.Runner {
 	c := s.Client("admin")
 	c.Dial = (&net.Dialer{}).DialContext // keeps the transport from being shared

@@ -50,9 +50,6 @@ const (
 // InServer are the chains for requests and reviews of a server, and for their secondary checks.
 const InServer = InReviews | InRequests | InChecks
 
-// InAny are all chains.
-const InAny = ^Chains(0)
-
 // String lists the chains by the names that ARCHITECTURE.md uses.
 func (c Chains) String() string {
 	var names []string
@@ -95,7 +92,10 @@ var table = []Authorizer{
 // Authorizers returns all authorizers in their order.
 func Authorizers() []Authorizer { return slices.Clone(table) }
 
-// Members returns the names of the members of chains in their order. Webhooks must not have any of the names of InAny.
+// Reserved returns the names of all authorizers in their order. A webhook must not have one of these names.
+func Reserved() []string { return Members(^Chains(0)) }
+
+// Members returns the names of the members of chains in their order.
 func Members(in Chains) (names []string) {
 	for _, entry := range table {
 		if entry.In&in != 0 {

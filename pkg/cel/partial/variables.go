@@ -45,7 +45,7 @@ func (c *Compiler) CompileWithVariables(variables []cel.NamedExpression, text st
 }
 
 // CompileWithCost is CompileWithVariables. It also returns the cost of compiling, in the units of cel.CostLimit. The cost of a cached expression is the
-// cost of compiling it. If there is an error, the cost is that until the error.
+// cost of compiling it. If there is an error, the cost covers the work until the error.
 func (c *Compiler) CompileWithCost(variables []cel.NamedExpression, text string) (*Expression, uint64, error) {
 	key, err := memo.KeyOf(variables, text)
 	if err != nil {

@@ -236,7 +236,7 @@ func TestResidualsOfOperators(t *testing.T) {
 	})
 }
 
-// TestEvalWithinItsCost evaluates with exactly the limit that the evaluation costs, and with one unit less. What exceeds its limit must
+// TestEvalWithinItsCost evaluates with exactly the limit that the evaluation costs, and with one unit less. An evaluation that exceeds its limit must
 // be an error that says so, and never a value or a residual.
 func TestEvalWithinItsCost(t *testing.T) {
 	t.Parallel()
@@ -293,7 +293,7 @@ func TestEvalOfOddRequests(t *testing.T) {
 				t.Errorf("%s: %s is true", name, expression)
 			}
 			if residual := got.Residual(); residual != nil {
-				// What is not known to be false is an error whatever the object is.
+				// A part that is not known to be false is an error for every object.
 				if text, err := residual.Text(); err == nil && !residual.NeverTrue() {
 					t.Errorf("%s: %s leaves %s, which can be true", name, expression, text)
 				}

@@ -106,7 +106,7 @@ func (r *rig) prepare(t *testing.T, name string, marks ...string) map[string][]*
 	return read.Rows
 }
 
-// begin sends the rows of the group before, and waits for those of the group wait: until policies and roles are in effect.
+// begin sends the rows of the group before, and then waits for the rows of the group wait, until policies and roles are in effect.
 func (r *rig) begin(t *testing.T, rows map[string][]*requests.Row) {
 	t.Helper()
 	runner := r.runner()

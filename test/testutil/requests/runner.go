@@ -40,7 +40,7 @@ type Runner struct {
 	Reviewer *Reviewer
 	// DryRun sends all writes as dry runs, but for connections and rows with the mark NoDryRun.
 	DryRun bool
-	// Kubectl runs the commands of rows, with their input and editor. It is the one who chooses the user if the row's has a certificate.
+	// Kubectl runs the commands of rows, with their input and editor. If the user of a row has a certificate, Kubectl must choose the credentials of that user.
 	Kubectl func(ctx context.Context, row *Row, args ...string) (string, error)
 	// After is called after each row of Run.
 	After func(row *Row, answer *Answer, calls []*admissionv1.AdmissionRequest)

@@ -357,7 +357,7 @@ func TestResultsAreThoseOfCelGo(t *testing.T) {
 				got, want := guarded(values), plain(values)
 				switch {
 				case strings.Contains(expression, " in ") && want.err != nil && strings.Contains(want.err.Error(), "hash of unhashable type"):
-					// cel-go panics. What cannot be hashed is in no map.
+					// cel-go panics. A value that cannot be hashed is not in any map.
 					if got.err != nil || !same(got.value, types.DefaultTypeAdapter.NativeToValue([]bool{false})) {
 						t.Errorf("%s of %.50v and %.50v: got %v, %v, want false", expression, a.Value(), b.Value(), got.value, got.err)
 					}

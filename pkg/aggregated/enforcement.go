@@ -97,20 +97,35 @@ func (e *Enforcement) IsRead() bool {
 
 // Enforces reports whether another server enforces conditions on a request that kube-apiserver passes on.
 func (e *Enforcement) Enforces(a authorizer.Attributes) bool {
-	current := e.Current()
 	//guard:aggregated-configurations-stale
-	if current == nil || e.Stale() != "" || !a.IsResourceRequest() {
-		return false
+	return e.Stale() == "" && e.about(a, func(c *configuration) bool { return e.serving(c, a.GetAPIVersion()) == registration.ServingRegistered }) != nil
+}
+
+// Configuration returns the name of a configuration that is about a request, whether or not it counts, or "".
+func (e *Enforcement) Configuration(a authorizer.Attributes) string {
+	if found := e.about(a, func(*configuration) bool { return true }); found != nil {
+		return found.name
+	}
+	return ""
+}
+
+// about returns the first configuration that is about a request and meets a condition, or nil.
+func (e *Enforcement) about(a authorizer.Attributes, is func(*configuration) bool) *configuration {
+	current := e.Current()
+	if current == nil || !a.IsResourceRequest() {
+		return nil
 	}
 	path := a.GetResource()
 	if a.GetSubresource() != "" {
 		path += "/" + a.GetSubresource()
 	}
-	return slices.ContainsFunc(current.byGroup[a.GetAPIGroup()], func(c *configuration) bool {
+	for _, c := range current.byGroup[a.GetAPIGroup()] {
 		//guard:aggregated-verbs
-		return slices.Contains(c.resources, path) && slices.Contains(verbsOf(path), a.GetVerb()) && slices.Contains(c.versions, a.GetAPIVersion()) &&
-			e.serving(c, a.GetAPIVersion()) == registration.ServingRegistered
-	})
+		if slices.Contains(c.resources, path) && slices.Contains(verbsOf(path), a.GetVerb()) && slices.Contains(c.versions, a.GetAPIVersion()) && is(c) {
+			return c
+		}
+	}
+	return nil
 }
 
 // verbsOf returns the verbs of requests for a resource, or a subresource, that pass on conditions.

@@ -42,6 +42,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 	"github.com/proviso-authz/proviso/pkg/granular/mappingcontroller"
 	"github.com/proviso-authz/proviso/pkg/impersonation"
+	"github.com/proviso-authz/proviso/pkg/place"
 	"github.com/proviso-authz/proviso/pkg/policy"
 	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
 	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
@@ -286,7 +287,15 @@ func (c CompletedConfig) New() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	places := newPlaces(others, c.excludedResources)
+	table, err := c.placeTable(others, barriers)
+	if err != nil {
+		return nil, err
+	}
+	decider, err := c.newDecider(table, others, barriers)
+	if err != nil {
+		return nil, err
+	}
+	places := newPlaces(table, others, c.excludedResources)
 	types, err := c.typeChecker(generic.LoopbackClientConfig)
 	if err != nil {
 		return nil, err
@@ -295,7 +304,7 @@ func (c CompletedConfig) New() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	groups := append(c.reviewGroups(places, barriers), policies)
+	groups := append(c.reviewGroups(c.evaluated(table, decider, others)), policies)
 	if c.extra.EnableDemoAPI {
 		demo, err := c.demoGroup()
 		if err != nil {
@@ -322,7 +331,7 @@ func (c CompletedConfig) New() (*Server, error) {
 	if err := others.installCapability(generic); err != nil {
 		return nil, err
 	}
-	frontDoor, err := c.newFrontDoor(others, barriers)
+	frontDoor, err := c.newFrontDoor(decider)
 	if err != nil {
 		return nil, err
 	}
@@ -408,8 +417,8 @@ func (c CompletedConfig) typeChecker(configs ...*restclient.Config) (*typechecki
 }
 
 // reviewGroups returns the two groups of reviews, which have the same storages.
-func (c CompletedConfig) reviewGroups(places *places, barriers *barriers) []*genericapiserver.APIGroupInfo {
-	storages := c.reviewStorages(places, barriers)
+func (c CompletedConfig) reviewGroups(isEvaluated evaluated) []*genericapiserver.APIGroupInfo {
+	storages := c.reviewStorages(isEvaluated)
 	groups := make([]*genericapiserver.APIGroupInfo, 0, len(reviewVersions))
 	for _, version := range reviewVersions {
 		group := genericapiserver.NewDefaultAPIGroupInfo(version.Group, Scheme, ParameterCodec, Codecs)
@@ -419,9 +428,27 @@ func (c CompletedConfig) reviewGroups(places *places, barriers *barriers) []*gen
 	return groups
 }
 
-func (c CompletedConfig) reviewStorages(places *places, barriers *barriers) map[string]rest.Storage {
+// evaluated is the type of virtual.Reviewer.Evaluated.
+type evaluated func(ctx context.Context, record authorizer.AttributesRecord, decision authorization.Decision) (isEvaluated bool, problem string)
+
+// evaluated returns whether a component evaluates the conditions in the answer to a review. Without a client of kube-apiserver, reviews are about
+// requests on this server's own port.
+func (c CompletedConfig) evaluated(places *place.Table, decider *frontdoor.Decider, o *others) evaluated {
+	return func(ctx context.Context, record authorizer.AttributesRecord, decision authorization.Decision) (bool, string) {
+		r := &place.Request{Attributes: record}
+		switch {
+		case o.own == nil && c.extra.Enforcer.Covers(r.Attributes):
+			return true, ""
+		case decider == nil:
+			return places.Evaluated(ctx, r, decision, nil)
+		}
+		return decider.Evaluated(ctx, r, decision)
+	}
+}
+
+func (c CompletedConfig) reviewStorages(isEvaluated evaluated) map[string]rest.Storage {
 	upstream := c.extra.UpstreamDecisions
-	reviewer := &virtual.Reviewer{Chain: c.extra.Chains.Reviews, Conditional: c.extra.Enforcer.Conditional(), Upstream: upstream, Enforced: c.extra.Enforcer.Covers, Elsewhere: places.reviewed, Unenforced: barriers.unenforced(), Versions: c.extra.Enforcer.Versions}
+	reviewer := &virtual.Reviewer{Chain: c.extra.Chains.Reviews, Conditional: c.extra.Enforcer.Conditional(), Upstream: upstream, Enforced: c.extra.Enforcer.Covers, Evaluated: isEvaluated, Versions: c.extra.Enforcer.Versions}
 	impersonations := impersonationreview.NewREST(reviewer, c.impersonation)
 	return map[string]rest.Storage{
 		"subjectaccessreviews":                         accessreview.NewSubjectREST(reviewer),

@@ -15,16 +15,16 @@ import (
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/kubernetes"
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
-	"github.com/proviso-authz/proviso/pkg/frontdoor"
+	"github.com/proviso-authz/proviso/pkg/frontdoor/capability"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
 	"github.com/proviso-authz/proviso/pkg/innerdoor/probe"
 	"github.com/proviso-authz/proviso/pkg/kubeapiservers"
+	"github.com/proviso-authz/proviso/pkg/place"
 	"github.com/proviso-authz/proviso/pkg/registration"
 )
 
@@ -50,8 +50,6 @@ type FoldingConfig struct {
 	Servers []string
 	// Interval is the time between canaries. If zero, it is probe.DefaultInterval.
 	Interval time.Duration
-	// KubeAPIServer asks kube-apiserver, with the delegation marker, whether a user may read what an answer shows.
-	KubeAPIServer authorizer.UnconditionalAuthorizer
 }
 
 // folding is what the front door needs to let writes pass on conditions.
@@ -109,21 +107,20 @@ func clientOf(kubeAPIServer *restclient.Config, server string, sharesName bool) 
 	return restclient.HTTPClientFor(config)
 }
 
-// innerDoor returns what the front door asks, or nil without a folding.
-func (f *folding) innerDoor() *frontdoor.InnerDoor {
-	if f == nil {
-		return nil
-	}
-	return &frontdoor.InnerDoor{
+// innerDoor returns the inner door as a place. Kube-apiservers that handle conditions do without it.
+func (f *folding) innerDoor(capability *capability.Prober) *place.InnerDoor {
+	return &place.InnerDoor{
 		Listed:         func(r innerdoor.Resource) bool { return slices.Contains(f.config.Resources, r) },
 		LeavesOut:      f.config.LeavesOut,
 		IsLocal:        f.services.IsLocal,
 		MissesWebhooks: f.config.MissesWebhooks,
-		Known:          func(client frontdoor.Client) bool { return f.prober.Known(client.Certificate) },
-		IsCanary: func(client frontdoor.Client, a authorizer.Attributes) bool {
-			return f.prober.IsCanary(client.Certificate, a)
+		Known: func(client *place.Client) bool {
+			if client != nil {
+				return f.prober.Known(client.Certificate)
+			}
+			lacking, isProbed := f.prober.Unknown()
+			return isProbed && !slices.ContainsFunc(lacking, func(server string) bool { return capability == nil || !capability.Handles(server) })
 		},
-		KubeAPIServer: f.config.KubeAPIServer,
 	}
 }
 

@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package apiserver
 
 import (
-	"context"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -28,18 +27,19 @@ import (
 	restclient "k8s.io/client-go/rest"
 
 	"github.com/proviso-authz/proviso/pkg/aggregated"
-	"github.com/proviso-authz/proviso/pkg/frontdoor"
+	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
+	"github.com/proviso-authz/proviso/pkg/place"
 	"github.com/proviso-authz/proviso/pkg/registration"
 )
 
 // canaryKube is a kube-apiserver that calls both doors for canaries.
 type canaryKube struct {
-	mu     sync.Mutex
-	door   *frontdoor.InnerDoor
-	client frontdoor.Client
-	digest string
-	token  string
+	mu       sync.Mutex
+	isCanary func(certificate string, a authorizer.Attributes) bool
+	client   place.Client
+	digest   string
+	token    string
 }
 
 func (k *canaryKube) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -71,7 +71,7 @@ func (k *canaryKube) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.Verb, a.FieldSelectorRequirements = "deletecollection", selector.Requirements()
 	}
 	status := &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusForbidden}
-	if k.door.IsCanary(k.client, a) {
+	if k.isCanary(k.client.Certificate, a) {
 		status = innerdoor.RefuseCanary(&admissionv1.AdmissionRequest{UserInfo: authenticationv1.UserInfo{
 			Username: a.User.GetName(), Extra: map[string]authenticationv1.ExtraValue{innerdoor.CanaryExtra: extra[innerdoor.CanaryExtra]},
 		}}, k.digest).Result
@@ -86,14 +86,11 @@ func TestFolding(t *testing.T) {
 	for name, byAddress := range map[string]bool{"the Service": false, "an address": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			kube := &canaryKube{client: frontdoor.Client{Name: "kube-apiserver", Certificate: "one"}, digest: "abc"}
+			kube := &canaryKube{client: place.Client{Name: "kube-apiserver", Certificate: "one"}, digest: "abc"}
 			server := httptest.NewTLSServer(kube)
 			t.Cleanup(server.Close)
 			config := FoldingConfig{
 				Resources: []innerdoor.Resource{{Resource: "pods"}}, LeavesOut: func(u user.Info) bool { return u.GetName() == "node" }, Digest: "abc", Namespace: "proviso-system",
-				KubeAPIServer: authorizer.AuthorizerFunc(func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
-					return authorizer.DecisionNoOpinion, "", nil
-				}),
 			}
 			if byAddress {
 				config.Servers = []string{server.URL}
@@ -108,23 +105,29 @@ func TestFolding(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			door := f.innerDoor()
-			kube.door = door
+			door := f.innerDoor(nil)
+			kube.isCanary = f.prober.IsCanary
+			table, err := place.NewTable(nil, door)
+			if err != nil {
+				t.Fatal(err)
+			}
 			core := schema.GroupVersion{Version: "v1"}
-			if door.Known(kube.client) || door.IsLocal(core) {
+			if door.Known(&kube.client) || door.IsLocal(core) {
 				t.Error("known before the first round")
 			}
-			places := newPlaces(&others{folding: f, services: f.services, enforcement: aggregated.NewEnforcement(f.services)}, nil)
-			wantPlaces(t, places, "before the first round", 0, "not every kube-apiserver is known")
+			places := newPlaces(noPlaces(t), &others{folding: f, services: f.services, enforcement: aggregated.NewEnforcement(f.services)}, nil)
+			wantPlaces(t, places, "before the first round", 0)
+			wantReviewed(t, table, "before the first round", "dana", "not known to serve this version")
 			f.prober.Round(t.Context())
 			if err := f.services.Look(t.Context()); err != nil {
 				t.Error(err)
 			}
-			if !door.Known(kube.client) || door.Known(frontdoor.Client{Name: "kube-apiserver", Certificate: "other"}) || !door.IsLocal(core) {
+			if !door.Known(&kube.client) || door.Known(&place.Client{Name: "kube-apiserver", Certificate: "other"}) || !door.IsLocal(core) {
 				t.Errorf("got %+v", f.prober.States())
 			}
-			wantPlaces(t, places, "probed", 1, "")
-			wantReviewed(t, places, "probed", "node", "does not decide for this user")
+			wantPlaces(t, places, "probed", 1)
+			wantReviewed(t, table, "probed", "dana", "")
+			wantReviewed(t, table, "probed", "node", "does not decide for this user")
 			if !door.Listed(innerdoor.Resource{Resource: "pods"}) || door.Listed(innerdoor.Resource{Resource: "pods", Subresource: "status"}) || !door.LeavesOut(&user.DefaultInfo{Name: "node"}) {
 				t.Error("the list, or who is left out, got lost")
 			}
@@ -135,12 +138,13 @@ func TestFolding(t *testing.T) {
 			kube.digest = "other"
 			kube.mu.Unlock()
 			f.prober.Round(t.Context())
-			if door.Known(kube.client) {
+			if door.Known(&kube.client) {
 				t.Error("a server with another manifest is known")
 			}
-			wantPlaces(t, places, "another manifest", 1, "not every kube-apiserver is known")
-			if _, problem := places.reviewed(authorizer.AttributesRecord{Verb: "create", Path: "/pods"}, false); problem != "" {
-				t.Errorf("a path: got %q", problem)
+			wantPlaces(t, places, "another manifest", 1)
+			wantReviewed(t, table, "another manifest", "dana", "not every kube-apiserver is known")
+			if isEvaluated, problem := table.Evaluated(t.Context(), &place.Request{Attributes: authorizer.AttributesRecord{Verb: "create", Path: "/pods"}}, onCondition, nil); isEvaluated || problem != "" {
+				t.Errorf("a path: got %t, %q", isEvaluated, problem)
 			}
 		})
 	}
@@ -186,9 +190,8 @@ func TestClientOf(t *testing.T) {
 	}
 }
 
-// wantPlaces looks twice at what other components do. changes is how often that changes, and problem a part of what a review about pods
-// says, for a user whom the inner door does not leave out.
-func wantPlaces(t *testing.T, p *places, when string, changes int, problem string) {
+// wantPlaces looks twice at what other components do. changes is how often that changes.
+func wantPlaces(t *testing.T, p *places, when string, changes int) {
 	t.Helper()
 	got := 0
 	count := func() { got++ }
@@ -202,13 +205,16 @@ func wantPlaces(t *testing.T, p *places, when string, changes int, problem strin
 	if got != changes {
 		t.Errorf("%s: %d changes, want %d", when, got, changes)
 	}
-	wantReviewed(t, p, when, "dana", problem)
 }
 
-func wantReviewed(t *testing.T, p *places, when, name, problem string) {
+// onCondition is a decision that conditions allow.
+var onCondition = authorization.Conditions(authorization.Condition{ID: "example.com/c", Effect: authorization.EffectAllow, Type: "example.com/literal", Text: "true"})
+
+// wantReviewed compares a part of what a review of a user about pods says.
+func wantReviewed(t *testing.T, places *place.Table, when, name, problem string) {
 	t.Helper()
 	a := authorizer.AttributesRecord{User: &user.DefaultInfo{Name: name}, Verb: "create", APIVersion: "v1", Resource: "pods", ResourceRequest: true}
-	if isEvaluated, got := p.reviewed(a, false); isEvaluated != (problem == "") || !strings.Contains(got, problem) || (got == "") != isEvaluated {
+	if isEvaluated, got := places.Evaluated(t.Context(), &place.Request{Attributes: a}, onCondition, nil); isEvaluated != (problem == "") || !strings.Contains(got, problem) || (got == "") != isEvaluated {
 		t.Errorf("%s: a review of %s: got %t, %q, want %q", when, name, isEvaluated, got, problem)
 	}
 }

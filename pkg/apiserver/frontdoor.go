@@ -17,11 +17,13 @@ import (
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
 	"github.com/proviso-authz/proviso/pkg/granular"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
-	"github.com/proviso-authz/proviso/pkg/registration"
+	"github.com/proviso-authz/proviso/pkg/place"
 )
 
 // FrontDoorConfig configures the listener of the front door.
 type FrontDoorConfig struct {
+	// KubeAPIServer answers, with the delegation marker, whether a user may read what an answer to a write shows.
+	KubeAPIServer authorizer.UnconditionalAuthorizer
 	// Folding configures which writes pass on conditions that the inner door evaluates. If nil, none do.
 	Folding *FoldingConfig
 	// Serving has a listener, a serving certificate and the CA for client certificates.
@@ -41,8 +43,6 @@ type FrontDoorConfig struct {
 
 // ConditionsConfig configures what kube-apiservers that handle conditional decisions get.
 type ConditionsConfig struct {
-	// KubeAPIServer answers, with the delegation marker, whether a user may read what an answer to a write shows.
-	KubeAPIServer authorizer.UnconditionalAuthorizer
 	// Namespace reads a namespace, for conditions that read namespaceObject. If nil, those conditions fail.
 	Namespace func(name string) (map[string]any, error)
 	// Servers are the addresses of the kube-apiservers, https://host:port. If there are none, the endpoints of the Service kubernetes
@@ -52,30 +52,50 @@ type ConditionsConfig struct {
 
 var errNoConditions = errors.New("conditions cannot be left to kube-apiserver without a client of it and a chain of authorizers")
 
-// conditionsHandler returns what the front door leaves to kube-apiservers that handle conditions, with the handler that evaluates them, or
-// nil if they get none.
-func (c CompletedConfig) conditionsHandler(config *FrontDoorConfig, services *registration.Services) (*frontdoor.ConditionsHandler, []frontdoor.Route, error) {
-	if config.Conditions == nil {
-		return nil, nil, nil
+// placeTable returns the places in which conditions are evaluated.
+func (c CompletedConfig) placeTable(o *others, barriers *barriers) (*place.Table, error) {
+	places := []place.Place{
+		&place.Server{Enforces: c.enforcesBehind(o.own)},
+		&place.AggregatedServer{Enforces: o.enforcement.Enforces, Configuration: o.enforcement.Configuration},
 	}
-	if services == nil || c.extra.Chains.InnerDoor == nil {
-		return nil, nil, errNoConditions
+	if config := c.extra.FrontDoor; config != nil {
+		places = append(places, &place.Unenforced{Serves: c.servesBehind(o.own)})
+		if config.Conditions != nil {
+			if o.services == nil || c.extra.Chains.InnerDoor == nil {
+				return nil, errNoConditions
+			}
+			places = append(places, &place.KubeAPIServer{IsLocal: o.services.IsLocal, Excludes: c.excludesFields, AllHandle: func() bool {
+				problem, isProbed := o.capability.Problem()
+				return isProbed && problem == ""
+			}})
+		}
+		if o.folding != nil {
+			places = append(places, o.folding.innerDoor(o.capability))
+		}
 	}
-	handler, err := innerdoor.NewConditionsHandler(innerdoor.HandlerConfig{
-		Decider: &innerdoor.Decider{Chain: c.extra.Chains.InnerDoor, Evaluator: c.evaluatorAtInnerDoor}, Namespace: config.Conditions.Namespace,
+	return place.NewTable(barriers.atAdmission(), places...)
+}
+
+// newDecider returns what decides at the front door, or nil if it is disabled. It allows a request on conditions
+// only if the enforcer covers the request, and if kube-apiserver is known to pass it on to this server.
+func (c CompletedConfig) newDecider(places *place.Table, o *others, barriers *barriers) (*frontdoor.Decider, error) {
+	config := c.extra.FrontDoor
+	if config == nil {
+		return nil, nil
+	}
+	return frontdoor.New(frontdoor.Config{
+		Chain: c.extra.Chains.FrontDoor, AfterPolicies: c.extra.Chains.AfterPolicies, Policies: c.extra.Policies, Places: places, KubeAPIServer: config.KubeAPIServer, Namespaces: config.Namespaces,
+		Fields: c.fieldsOf(config), NeedsCreate: c.needsCreateInSomeVersion, ReviewsShowConditions: c.extra.Enforcer.Conditional(),
+		IsCanary: func(client *place.Client, a authorizer.Attributes) bool {
+			return o.folding != nil && o.folding.prober.IsCanary(client.Certificate, a) || barriers.atAdmission() != nil && barriers.rollout.IsCanary(client.Certificate, a)
+		},
 	})
-	if err != nil {
-		return nil, nil, err
-	}
-	left := &frontdoor.ConditionsHandler{IsLocal: services.IsLocal, Excludes: c.excludesFields, KubeAPIServer: config.Conditions.KubeAPIServer}
-	return left, []frontdoor.Route{{Pattern: innerdoor.ConditionsPath, Handler: handler}}, nil
 }
 
 var errNoClientCA = errors.New("the front door needs a CA for client certificates")
 
-// newFrontDoor returns the front door, or nil if it is disabled. It allows a request on conditions
-// only if the enforcer covers the request, and if kube-apiserver is known to pass it on to this server.
-func (c CompletedConfig) newFrontDoor(others *others, barriers *barriers) (*frontdoor.Server, error) {
+// newFrontDoor returns the front door of a decider, or nil if it is disabled.
+func (c CompletedConfig) newFrontDoor(decider *frontdoor.Decider) (*frontdoor.Server, error) {
 	config := c.extra.FrontDoor
 	if config == nil {
 		return nil, nil
@@ -83,21 +103,19 @@ func (c CompletedConfig) newFrontDoor(others *others, barriers *barriers) (*fron
 	if config.Serving == nil || config.Serving.ClientCA == nil {
 		return nil, errNoClientCA
 	}
-	left, routes, err := c.conditionsHandler(config, others.services)
-	if err != nil {
-		return nil, err
-	}
-	decider, err := frontdoor.New(frontdoor.Config{
-		InnerDoor: others.folding.innerDoor(), ConditionsHandler: left, Barriers: barriers.forFrontDoor(),
-		Chain: c.extra.Chains.FrontDoor, AfterPolicies: c.extra.Chains.AfterPolicies, Policies: c.extra.Policies, Enforces: c.enforcesBehind(others.own), Serves: c.servesBehind(others.own), EnforcedElsewhere: others.enforcement.Enforces, Namespaces: config.Namespaces,
-		Fields: c.fieldsOf(config), NeedsCreate: c.needsCreateInSomeVersion, ReviewsShowConditions: c.extra.Enforcer.Conditional(),
-	})
-	if err != nil {
-		return nil, err
-	}
 	clients, err := frontdoor.NewClients(config.Serving.ClientCA.VerifyOptions, config.AllowedNames)
 	if err != nil {
 		return nil, err
+	}
+	var routes []frontdoor.Route
+	if config.Conditions != nil {
+		handler, err := innerdoor.NewConditionsHandler(innerdoor.HandlerConfig{
+			Decider: &innerdoor.Decider{Chain: c.extra.Chains.InnerDoor, Evaluator: c.evaluatorAtInnerDoor}, Namespace: config.Conditions.Namespace,
+		})
+		if err != nil {
+			return nil, err
+		}
+		routes = append(routes, frontdoor.Route{Pattern: innerdoor.ConditionsPath, Handler: handler})
 	}
 	if config.InnerDoor != nil {
 		route, err := c.innerDoor(config.InnerDoor)

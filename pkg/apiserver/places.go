@@ -14,11 +14,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/proviso-authz/proviso/pkg/aggregated"
 	"github.com/proviso-authz/proviso/pkg/frontdoor/capability"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
+	"github.com/proviso-authz/proviso/pkg/place"
 	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
 	"github.com/proviso-authz/proviso/pkg/registration"
 )
@@ -27,8 +27,10 @@ import (
 // have the same result.
 const placesInterval = 3 * time.Second
 
-// places keeps the enforcementstatus.Places of the server up to date, from which come the status of policies and the warnings of reviews.
+// places keeps the enforcementstatus.Places of the server up to date, from which comes the status of policies.
 type places struct {
+	// table has the places. Those that enforcementstatus.Facts describe have facts of their own here.
+	table   *place.Table
 	folding *folding
 	// services has the APIServices. It is nil without a client of kube-apiserver.
 	services *registration.Services
@@ -47,9 +49,9 @@ type places struct {
 	current atomic.Pointer[enforcementstatus.Places]
 }
 
-// newPlaces returns places. excluded returns the resources about which kube-apiserver gets no conditions.
-func newPlaces(o *others, excluded func() []schema.GroupResource) *places {
-	p := &places{folding: o.folding, services: o.services, own: o.own, aggregated: o.enforcement, capability: o.capability, excluded: excluded, versions: map[string]map[string]bool{}}
+// newPlaces returns places of a table. excluded returns the resources about which kube-apiserver gets no conditions.
+func newPlaces(table *place.Table, o *others, excluded func() []schema.GroupResource) *places {
+	p := &places{table: table, folding: o.folding, services: o.services, own: o.own, aggregated: o.enforcement, capability: o.capability, excluded: excluded, versions: map[string]map[string]bool{}}
 	p.current.Store(enforcementstatus.NewPlaces(p.facts()))
 	return p
 }
@@ -107,6 +109,7 @@ func (p *places) facts() enforcementstatus.Facts {
 	if p.own != nil {
 		facts.Own = p.own.States()
 	}
+	facts.Others = p.table.Status()
 	return facts
 }
 
@@ -129,27 +132,4 @@ func (p *places) readVersions(groups []string) bool {
 		}
 	}
 	return len(p.versions) > 0
-}
-
-// reviewed reports whether other components evaluate the conditions in the answer to a review, and if not, why.
-func (p *places) reviewed(a authorizer.AttributesRecord, isDenial bool) (isEvaluated bool, problem string) {
-	if !a.ResourceRequest {
-		return false, ""
-	}
-	current := p.current.Load()
-	if current.AreHandled(a.APIVersion, schema.GroupResource{Group: a.APIGroup, Resource: a.Resource}) && slices.Contains(writesLeft(a.APIGroup, a.Resource, a.Subresource), a.Verb) {
-		return true, ""
-	}
-	isEvaluated, problem = current.Reviewed(a.Verb, a.APIVersion, schema.GroupResource{Group: a.APIGroup, Resource: a.Resource}, a.Subresource, isDenial)
-	if !isEvaluated || p.aggregated.Enforces(a) {
-		return isEvaluated, problem
-	}
-	isListed := p.folding != nil && slices.Contains(p.folding.config.Resources, innerdoor.Resource{Group: a.APIGroup, Resource: a.Resource, Subresource: a.Subresource})
-	switch {
-	case !isListed: // what is current may be some seconds old
-		return false, "no EnforcementConfiguration counts for such requests at the moment"
-	case a.User == nil || p.folding.config.LeavesOut(a.User):
-		return false, "the inner door does not decide for this user"
-	}
-	return true, ""
 }

@@ -23,6 +23,7 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned/fake"
 	"github.com/proviso-authz/proviso/pkg/aggregated"
+	"github.com/proviso-authz/proviso/pkg/place"
 	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
 	"github.com/proviso-authz/proviso/pkg/registration"
 )
@@ -46,7 +47,7 @@ func TestPlacesAfterAStart(t *testing.T) {
 	}
 	services := registration.NewServices(client.Discovery().RESTClient())
 	enforcement := aggregated.NewEnforcement(services)
-	p := newPlaces(&others{services: services, enforcement: enforcement}, nil)
+	p := newPlaces(noPlaces(t), &others{services: services, enforcement: enforcement}, nil)
 	server := enforcementstatus.Server{FrontDoor: true, Places: p.current.Load}
 	changes := 0
 	want := func(when string, areKnown bool) {
@@ -80,13 +81,17 @@ func TestPlacesAfterAStart(t *testing.T) {
 	if resources := enforcement.Resources(); len(resources) != 1 || !resources[0].IsEnforced {
 		t.Errorf("got %+v", resources)
 	}
+	table, err := place.NewTable(nil, &place.AggregatedServer{Enforces: enforcement.Enforces, Configuration: enforcement.Configuration})
+	if err != nil {
+		t.Fatal(err)
+	}
 	// The status of the configuration has the reason.
 	for i, answer := range []string{fmt.Sprintf(format, "other", "True"), fmt.Sprintf(format, "things", "False"), fmt.Sprintf(format, "other", "False")} {
 		list, changes = answer, 0
 		if err := services.Look(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		isEvaluated, problem := p.reviewed(authorizer.AttributesRecord{Verb: "create", APIGroup: "things.example.com", APIVersion: "v1", Resource: "things", ResourceRequest: true, User: &user.DefaultInfo{Name: "a"}}, false)
+		isEvaluated, problem := table.Evaluated(t.Context(), &place.Request{Attributes: authorizer.AttributesRecord{Verb: "create", APIGroup: "things.example.com", APIVersion: "v1", Resource: "things", ResourceRequest: true, User: &user.DefaultInfo{Name: "a"}}}, onCondition, nil)
 		if isEvaluated || strings.Contains(problem, "inner door") || problem == "" {
 			t.Errorf("change %d, before it shows: a review says %t, %q", i, isEvaluated, problem)
 		}
@@ -94,4 +99,13 @@ func TestPlacesAfterAStart(t *testing.T) {
 			t.Errorf("change %d: it is reported %d times, want once", i, changes)
 		}
 	}
+}
+
+func noPlaces(t *testing.T) *place.Table {
+	t.Helper()
+	table, err := place.NewTable(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
 }

@@ -103,11 +103,12 @@ type oracleServer struct {
 	kube     *kubefake.Clientset
 	cluster  *oracle.Cluster
 
-	config   CompletedConfig
-	others   *others
-	barriers *barriers
-	places   *places
-	door     http.Handler
+	config    CompletedConfig
+	others    *others
+	barriers  *barriers
+	places    *places
+	evaluated evaluated
+	door      http.Handler
 }
 
 func (s *oracleServer) must(err error) {
@@ -152,9 +153,14 @@ func (s *oracleServer) compose(compilers compilersOfPolicies) {
 	s.must(err)
 	s.barriers, err = s.config.newBarriers(s.others)
 	s.must(err)
-	s.places = newPlaces(s.others, s.config.excludedResources)
+	table, err := s.config.placeTable(s.others, s.barriers)
+	s.must(err)
+	s.places = newPlaces(table, s.others, s.config.excludedResources)
 	s.cover()
-	server, err := s.config.newFrontDoor(s.others, s.barriers)
+	decider, err := s.config.newDecider(table, s.others, s.barriers)
+	s.must(err)
+	s.evaluated = s.config.evaluated(table, decider, s.others)
+	server, err := s.config.newFrontDoor(decider)
 	s.must(err)
 	if server != nil {
 		s.door = handlerOf(server)
@@ -199,11 +205,12 @@ func (s *oracleServer) frontDoor() *FrontDoorConfig {
 		config.Namespaces = func(name string) (map[string]any, bool) { return oracle.NamespaceObject(name), true }
 	}
 	kubeAPIServer := authorizer.AuthorizerFunc(s.OthersDecide)
+	config.KubeAPIServer = kubeAPIServer
 	if s.Facts.Fields != "" {
 		config.Fields = kubeAPIServer
 	}
 	if s.Facts.LeavesConditions {
-		config.Conditions = &ConditionsConfig{KubeAPIServer: kubeAPIServer, Servers: s.servers()}
+		config.Conditions = &ConditionsConfig{Servers: s.servers()}
 	}
 	if s.Facts.InnerDoor == nil {
 		return config
@@ -220,7 +227,7 @@ func (s *oracleServer) frontDoor() *FrontDoorConfig {
 	s.cluster.Digest = digest
 	config.InnerDoor = &InnerDoorConfig{Manifest: written}
 	config.Folding = &FoldingConfig{
-		Resources: written.Resources, LeavesOut: written.LeavesOut, Digest: digest, Namespace: written.Namespace, Servers: s.servers(), KubeAPIServer: kubeAPIServer,
+		Resources: written.Resources, LeavesOut: written.LeavesOut, Digest: digest, Namespace: written.Namespace, Servers: s.servers(),
 		MissesWebhooks: s.Facts.After != "" && written.AsksOthers,
 	}
 	return config
@@ -285,7 +292,7 @@ func (a after) Decide(context.Context, authorizer.Attributes) authorization.Deci
 
 // cover tells the enforcer what the server serves.
 func (s *oracleServer) cover() {
-	groups := s.config.reviewGroups(s.places, s.barriers)
+	groups := s.config.reviewGroups(s.evaluated)
 	policies := genericapiserver.NewDefaultAPIGroupInfo(policyapi.GroupName, Scheme, ParameterCodec, Codecs)
 	kinds := map[string]rest.Storage{}
 	for _, resource := range []string{clusterPoliciesResource, policiesResource, configurationsResource} {
@@ -518,7 +525,7 @@ func (s *oracleServer) review(ctx context.Context, answers *oracle.Answers) {
 		spec.ConditionalAuthorization = &authorizationv1alpha1.ConditionalAuthorizationConfiguration{Mode: s.Request.Mode}
 	}
 	s.must(Scheme.Convert(&authorizationv1alpha1.SubjectAccessReview{Spec: *spec}, review, nil))
-	storage := s.config.reviewStorages(s.places, s.barriers)["subjectaccessreviews"].(rest.Creater)
+	storage := s.config.reviewStorages(s.evaluated)["subjectaccessreviews"].(rest.Creater)
 	created, err := storage.Create(ctx, review, nil, &metav1.CreateOptions{})
 	if err != nil {
 		answers.ReviewError = err.Error()

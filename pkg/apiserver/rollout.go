@@ -15,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -27,12 +26,11 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
 	"github.com/proviso-authz/proviso/generated/informers/externalversions"
-	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/barrier"
 	"github.com/proviso-authz/proviso/pkg/barrier/rollout"
-	"github.com/proviso-authz/proviso/pkg/frontdoor"
 	"github.com/proviso-authz/proviso/pkg/kubeapiservers"
+	"github.com/proviso-authz/proviso/pkg/place"
 )
 
 // rolloutPath is the path of the details of readiness about barriers. It has no influence on readiness: until barriers are loaded, the
@@ -102,17 +100,14 @@ func storedObjects(kubeAPIServer *restclient.Config) (func(context.Context) (pol
 	}, nil
 }
 
-// forFrontDoor returns what the front door leaves to barriers, or nil without barriers.
-func (b *barriers) forFrontDoor() *frontdoor.Barriers {
+// atAdmission returns what barriers refuse, or nil without barriers.
+func (b *barriers) atAdmission() *place.Barriers {
 	if b == nil || b.services == nil {
 		return nil
 	}
-	return &frontdoor.Barriers{
+	return &place.Barriers{
 		Covers: b.rollout.Covers, Audits: b.rollout.Audits, LeavesOut: b.compiler.LeavesOut, IsLocal: b.services.IsLocal,
-		Known: func(client frontdoor.Client) bool { return b.rollout.Known(client.Certificate) },
-		IsCanary: func(client frontdoor.Client, a authorizer.Attributes) bool {
-			return b.rollout.IsCanary(client.Certificate, a)
-		},
+		Known: func(client *place.Client) bool { return client == nil || b.rollout.Known(client.Certificate) },
 	}
 }
 
@@ -127,18 +122,6 @@ func (b *barriers) isLoaded(key engine.Key) (isLoaded bool, message string) {
 		return true, state.Message
 	default:
 		return false, state.Message
-	}
-}
-
-// unenforced returns the decision of a review without the conditions that barriers enforce.
-func (b *barriers) unenforced() func(authorizer.AttributesRecord, authorization.Decision) authorization.Decision {
-	atFrontDoor := b.forFrontDoor()
-	if atFrontDoor == nil {
-		return nil
-	}
-	return func(record authorizer.AttributesRecord, decision authorization.Decision) authorization.Decision {
-		rest, _ := atFrontDoor.WithoutDeny(decision, record)
-		return rest
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/place"
 )
 
 // afterPoliciesTimeout bounds the time from the beginning of a review to the end of the last call of a webhook, however many there are. It leaves a
@@ -102,13 +103,13 @@ func (d *Decider) askAfterPolicies(ctx context.Context, attributes authorizer.At
 // Nothing opens by their conditions. A conditional decision that could become Deny is Deny, because a server that decides again may let another
 // authorizer allow the request first. One that could only become Allow is Allow if this server, or the inner door on its terms, decides the request again
 // with the same authorizers. It is NoOpinion otherwise, also where another server enforces conditions.
-func (d *Decider) afterPolicies(ctx context.Context, before authorization.Decision, attributes authorizer.Attributes, within limit) authorization.Decision {
+func (d *Decider) afterPolicies(ctx context.Context, p place.Place, before authorization.Decision, r *place.Request, within limit) authorization.Decision {
 	//guard:after-policies-deny-policies
 	if d.config.AfterPolicies == nil || before.IsDeny() {
 		return before
 	}
 	if before.IsAllow() {
-		after := d.unconditionalAfterPolicies(ctx, attributes, within)
+		after := d.unconditionalAfterPolicies(ctx, r.Attributes, within)
 		observeAfterPolicies(after)
 		//guard:after-policies-deny-webhook
 		if after.IsDeny() {
@@ -116,31 +117,20 @@ func (d *Decider) afterPolicies(ctx context.Context, before authorization.Decisi
 		}
 		return before
 	}
-	listed := d.isListed(attributes)
-	enforced := !listed && !authorization.HasWildcards(attributes) && d.config.Enforces(attributes)
-	decision := d.askAfterPolicies(ctx, attributes, enforced || listed && d.undecided(ctx, attributes) == nil, within)
+	terms := p.Terms()
+	decision := d.askAfterPolicies(ctx, r.Attributes, terms.DecidesAgain && p.Obstacle(ctx, r, nil) == nil, within)
 	if decision.IsUnconditional() {
 		observeAfterPolicies(decision)
 		return following(before, decision)
 	}
-	var passes bool
 	folded := closed(decision, "")
-	switch {
 	//guard:after-policies-deny-conditions
-	case decision.CanBecomeDenied() || !decision.CanBecomeAllowed():
-	case enforced:
-		passes = true
-	case listed:
-		found := d.obstacle(ctx, attributes, within)
-		if passes = found == nil; !passes {
-			innerDoorAnswers.WithLabelValues(found.answer).Inc()
-			folded = closed(decision, found.reason)
-			break
+	if !decision.CanBecomeDenied() && decision.CanBecomeAllowed() && terms.DecidesAgain {
+		if found := d.obstacle(ctx, p, r, within); found != nil {
+			folded = closed(decision, found.Reason)
+		} else {
+			folded = authorization.Allow(terms.Reason+strings.Join(decision.Labels(), "; "), nil)
 		}
-		innerDoorAnswers.WithLabelValues(answerPassed).Inc()
-	}
-	if passes {
-		folded = authorization.Allow(reasonOnConditions+strings.Join(decision.Labels(), "; "), nil)
 	}
 	observeAfterPolicies(folded)
 	observeConditional(folded, false, decision)

@@ -17,7 +17,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
@@ -157,12 +156,14 @@ func TestAfterPolicies(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			source, after := publish(t, tc.policies), &answers{answer: tc.after, byVerb: tc.byVerb}
-			door := newInnerDoor(&others{})
+			door := newInnerDoor()
 			door.MissesWebhooks = tc.misses
 			decider, err := frontdoor.New(frontdoor.Config{
-				Chain: chainOf(t, source), AfterPolicies: chainAfter(t, after), Policies: source, Enforces: enforcesMachines, InnerDoor: door,
-				EnforcedElsewhere: func(a authorizer.Attributes) bool { return a.GetResource() == "configmaps" && a.GetVerb() == "update" },
-				Fields:            &frontdoor.Fields{Check: granular.GranularCheck, KubeAPIServer: &others{}},
+				Chain: chainOf(t, source), AfterPolicies: chainAfter(t, after), Policies: source, KubeAPIServer: &others{}, IsCanary: isInnerDoorCanary,
+				Places: places{enforces: enforcesMachines, inner: door, elsewhere: func(a authorizer.Attributes) bool {
+					return a.GetResource() == "configmaps" && a.GetVerb() == "update"
+				}}.table(),
+				Fields: &frontdoor.Fields{Check: granular.GranularCheck, KubeAPIServer: &others{}},
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -193,7 +194,7 @@ func TestAfterPoliciesFoldsClosed(t *testing.T) {
 	t.Parallel()
 	source := publish(t, nil)
 	after := chainAfter(t, &answers{answer: opaque(authorization.EffectAllow)}, &answers{answer: authorization.Allow("", nil)})
-	decider, err := frontdoor.New(frontdoor.Config{Chain: chainOf(t, source), AfterPolicies: after, Policies: source, Enforces: enforcesMachines})
+	decider, err := frontdoor.New(frontdoor.Config{Chain: chainOf(t, source), AfterPolicies: after, Policies: source, Places: places{enforces: enforcesMachines}.table()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,9 +231,7 @@ func TestAfterPoliciesOfConditionsHandlers(t *testing.T) {
 			t.Parallel()
 			source, after := publish(t, tc.policies), &answers{answer: tc.after}
 			door, err := frontdoor.New(frontdoor.Config{
-				Chain: chainOf(t, source), AfterPolicies: chainAfter(t, after), Policies: source, Enforces: enforcesMachines,
-				ConditionsHandler: &frontdoor.ConditionsHandler{IsLocal: func(schema.GroupVersion) bool { return true }, KubeAPIServer: &others{},
-					Excludes: func(schema.GroupVersionResource) bool { return false }},
+				Chain: chainOf(t, source), AfterPolicies: chainAfter(t, after), Policies: source, Places: places{enforces: enforcesMachines, handler: newHandler()}.table(), KubeAPIServer: &others{},
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -270,9 +269,7 @@ func TestUnreadableConditionsOfHandlers(t *testing.T) {
 			t.Parallel()
 			source, after := publish(t, tc.policies), &answers{answer: tc.after, byVerb: map[string]authorization.Decision{"get": tc.get}}
 			door, err := frontdoor.New(frontdoor.Config{
-				Chain: chainOf(t, source), AfterPolicies: chainAfter(t, after), Policies: source, Enforces: enforcesMachines,
-				ConditionsHandler: &frontdoor.ConditionsHandler{IsLocal: func(schema.GroupVersion) bool { return true }, KubeAPIServer: &others{},
-					Excludes: func(schema.GroupVersionResource) bool { return false }},
+				Chain: chainOf(t, source), AfterPolicies: chainAfter(t, after), Policies: source, Places: places{enforces: enforcesMachines, handler: newHandler()}.table(), KubeAPIServer: &others{},
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -10,10 +10,9 @@ import (
 	"errors"
 	"time"
 
-	"k8s.io/apiserver/pkg/authorization/authorizer"
-
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/place"
 	"github.com/proviso-authz/proviso/pkg/slots"
 )
 
@@ -40,47 +39,20 @@ func newAudits() *slots.Slots {
 
 // audit evaluates the policies with the enforcement Audit that match a request, and counts what they would have done. It leaves to this
 // server and to the inner door what these will find out themselves if the request passes.
-func (d *Decider) audit(ctx context.Context, attributes authorizer.Attributes, audit *authorization.Audit, decision authorization.Decision) {
+func (d *Decider) audit(ctx context.Context, r *place.Request, audit *authorization.Audit, decision authorization.Decision) {
 	if audit.IsEmpty() {
 		return
 	}
-	remainder := authorization.RemainderFolded
-	switch {
-	case d.servesAgain(attributes) && decision.IsAllow():
-		audit.Leave(authorization.EffectDeny, authorization.EffectNoOpinion, authorization.EffectAllow)
-	case d.servesAgain(attributes):
-		if !decision.IsDeny() { // another authorizer may allow the request
-			//guard:front-door-server-counts
-			audit.Leave(authorization.EffectDeny)
-		}
-		if d.config.Enforces(attributes) {
-			remainder = authorization.RemainderRefused
-		}
-	case d.leavesConditions(ctx, attributes):
-		remainder = authorization.RemainderElsewhere
-	case d.isListed(attributes) && decision.IsAllow():
-		remainder = authorization.RemainderNone // the inner door evaluates the conditions
-	case d.isListed(attributes):
-		remainder = authorization.RemainderListed
-	case d.isEnforcedElsewhere(attributes):
-		remainder = authorization.RemainderElsewhere
-	}
+	found := d.config.Places.Of(r).Audit(decision)
+	audit.Leave(found.Leaves...)
 	if decision.IsDeny() {
 		audit.Leave(authorization.EffectNoOpinion, authorization.EffectAllow) // they come later
 	}
 	audit.Settle(engine.WithNamespaces(ctx, d.config.Namespaces))
-	if remainder.Deny == authorization.AuditApplied {
-		d.leaveToBarriers(attributes, audit)
+	if found.Remainder.Deny == authorization.AuditApplied {
+		d.config.Places.Barriers().Leave(r, audit)
 	}
-	audit.Finish(remainder)
-}
-
-// servesAgain reports whether this server authorizes the request again if kube-apiserver passes it on.
-func (d *Decider) servesAgain(attributes authorizer.Attributes) bool {
-	if !attributes.IsResourceRequest() || authorization.HasWildcards(attributes) {
-		return false
-	}
-	return d.config.Enforces(attributes) || d.config.Serves != nil && d.config.Serves(attributes)
+	audit.Finish(found.Remainder)
 }
 
 // auditLater is audit after the answer, if not too many others are evaluated. It must be called by the goroutine that decided.
@@ -102,5 +74,5 @@ func (h *reviewHandler) auditLater(ctx context.Context, review *reviewSpec, resu
 			logPanic(ctx, cause)
 		}
 	}()
-	h.decider.audit(ctx, h.attributesOf(review), result.audit, result.decision)
+	h.decider.audit(ctx, result.request, result.audit, result.decision)
 }

@@ -27,23 +27,27 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
+	"github.com/proviso-authz/proviso/pkg/place"
 )
 
 const inAudit = policyv1alpha1.PolicyEnforcementAudit
 
 // auditDoor is a front door with an inner door, behind which this server serves all of demo.proviso.dev, and another one
 // elsewhere.example.com.
-func auditDoor(tb testing.TB, source *engine.Source, barriers ...*frontdoor.Barriers) *frontdoor.Decider {
+func auditDoor(tb testing.TB, source *engine.Source, barriers ...*place.Barriers) *frontdoor.Decider {
 	tb.Helper()
-	config := frontdoor.Config{
-		Chain: chainOf(tb, source), Policies: source, Enforces: enforcesMachines, InnerDoor: newInnerDoor(&others{allow: []string{"get persistentvolumeclaims/ demo:c"}}),
-		Serves:            func(a authorizer.Attributes) bool { return a.GetAPIGroup() == "demo.proviso.dev" },
-		EnforcedElsewhere: func(a authorizer.Attributes) bool { return a.GetAPIGroup() == "elsewhere.example.com" },
+	at := places{
+		enforces: enforcesMachines, inner: newInnerDoor(),
+		serves:    func(a authorizer.Attributes) bool { return a.GetAPIGroup() == "demo.proviso.dev" },
+		elsewhere: func(a authorizer.Attributes) bool { return a.GetAPIGroup() == "elsewhere.example.com" },
 	}
 	for _, b := range barriers {
-		config.Barriers = b
+		at.barriers = b
 	}
-	door, err := frontdoor.New(config)
+	door, err := frontdoor.New(frontdoor.Config{
+		Chain: chainOf(tb, source), Policies: source, Places: at.table(), IsCanary: isInnerDoorCanary,
+		KubeAPIServer: &others{allow: []string{"get persistentvolumeclaims/ demo:c"}},
+	})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -23,21 +23,19 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
+	"github.com/proviso-authz/proviso/pkg/place"
 )
 
 // newBarriers has barriers of the policies that are named, which cover all requests. They leave out nodes.
-func newBarriers(names ...string) *frontdoor.Barriers {
-	return &frontdoor.Barriers{
+func newBarriers(names ...string) *place.Barriers {
+	return &place.Barriers{
 		Audits: func(id string, _ authorizer.Attributes) bool { return strings.HasSuffix(id, "/audited") },
 		Covers: func(id string, _ authorizer.Attributes) bool {
 			return slices.ContainsFunc(names, func(name string) bool { return id == engine.Key{Name: name}.ConditionID() })
 		},
 		LeavesOut: func(u user.Info) bool { return slices.Contains(u.GetGroups(), user.NodesGroup) },
 		IsLocal:   func(version schema.GroupVersion) bool { return version.Version == "v1" },
-		Known:     func(client frontdoor.Client) bool { return client == goodClient },
-		IsCanary: func(client frontdoor.Client, a authorizer.Attributes) bool {
-			return client == goodClient && a.GetResource() == "leases"
-		},
+		Known:     func(client *place.Client) bool { return *client == goodClient },
 	}
 }
 
@@ -115,15 +113,18 @@ func TestBarriers(t *testing.T) {
 	} {
 		source := publish(t, tc.policies)
 		door, err := frontdoor.New(frontdoor.Config{
-			Chain: chainOf(t, source), Policies: source, Enforces: enforcesMachines, ReviewsShowConditions: true,
-			InnerDoor: newInnerDoor(&others{}), Barriers: newBarriers(tc.barriers...),
+			Chain: chainOf(t, source), Policies: source, ReviewsShowConditions: true, KubeAPIServer: &others{},
+			Places: places{enforces: enforcesMachines, inner: newInnerDoor(), barriers: newBarriers(tc.barriers...)}.table(),
+			IsCanary: func(client *place.Client, a authorizer.Attributes) bool {
+				return isInnerDoorCanary(client, a) || *client == goodClient && a.GetResource() == "leases"
+			},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		client := goodClient
 		if tc.isUnknown {
-			client = frontdoor.Client{Name: goodClient.Name, Certificate: "another"}
+			client = place.Client{Name: goodClient.Name, Certificate: "another"}
 		}
 		got, err := door.Decide(frontdoor.WithClient(t.Context(), client), tc.request)
 		if err != nil || show(got) != tc.want || !strings.Contains(got.Reason(), tc.wantReason) {
@@ -138,14 +139,13 @@ func TestBarriers(t *testing.T) {
 // TestBarriersAreComplete needs all functions.
 func TestBarriersAreComplete(t *testing.T) {
 	t.Parallel()
-	source := publish(t, nil)
-	for name, remove := range map[string]func(*frontdoor.Barriers){
-		"Covers": func(b *frontdoor.Barriers) { b.Covers = nil }, "Audits": func(b *frontdoor.Barriers) { b.Audits = nil }, "LeavesOut": func(b *frontdoor.Barriers) { b.LeavesOut = nil }, "IsLocal": func(b *frontdoor.Barriers) { b.IsLocal = nil },
-		"Known": func(b *frontdoor.Barriers) { b.Known = nil }, "IsCanary": func(b *frontdoor.Barriers) { b.IsCanary = nil },
+	for name, remove := range map[string]func(*place.Barriers){
+		"Covers": func(b *place.Barriers) { b.Covers = nil }, "Audits": func(b *place.Barriers) { b.Audits = nil }, "LeavesOut": func(b *place.Barriers) { b.LeavesOut = nil }, "IsLocal": func(b *place.Barriers) { b.IsLocal = nil },
+		"Known": func(b *place.Barriers) { b.Known = nil },
 	} {
 		barriers := newBarriers()
 		remove(barriers)
-		if _, err := frontdoor.New(frontdoor.Config{Chain: chainOf(t, source), Policies: source, Enforces: enforcesMachines, Barriers: barriers}); err == nil {
+		if _, err := place.NewTable(barriers); err == nil {
 			t.Errorf("without %s: no error", name)
 		}
 	}
@@ -290,7 +290,7 @@ func TestHandOverLaw(t *testing.T) {
 			}
 			return false
 		}
-		door, err := frontdoor.New(frontdoor.Config{Chain: h.chains[""], Policies: source, Enforces: enforcesMachines, InnerDoor: newInnerDoor(&others{}), Barriers: barriers})
+		door, err := frontdoor.New(frontdoor.Config{Chain: h.chains[""], Policies: source, KubeAPIServer: &others{}, Places: places{enforces: enforcesMachines, inner: newInnerDoor(), barriers: barriers}.table()})
 		if err != nil {
 			t.Fatal(err)
 		}

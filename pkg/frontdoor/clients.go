@@ -17,6 +17,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/request/x509"
+
+	"github.com/proviso-authz/proviso/pkg/place"
 )
 
 // Clients authenticates the clients of the listener: they need a client certificate that a CA has
@@ -50,18 +52,10 @@ func (c *Clients) only(next http.Handler) http.Handler {
 			refuse(w, statusError(http.StatusForbidden, metav1.StatusReasonForbidden, fmt.Sprintf("%q is not a client name that the front door accepts", name)))
 			return
 		}
-		next.ServeHTTP(w, r.WithContext(WithClient(r.Context(), Client{
+		next.ServeHTTP(w, r.WithContext(WithClient(r.Context(), place.Client{
 			Name: client.User.GetName(), Certificate: fingerprintOf(r.TLS.PeerCertificates[0].Raw),
 		})))
 	})
-}
-
-// Client is an authenticated client of the listener. The zero value is none.
-type Client struct {
-	// Name is the common name of its certificate.
-	Name string
-	// Certificate is the SHA-256 digest of its certificate, in hexadecimal digits.
-	Certificate string
 }
 
 func fingerprintOf(certificate []byte) string {
@@ -73,12 +67,12 @@ func fingerprintOf(certificate []byte) string {
 type clientKey struct{}
 
 // WithClient returns a context of a request by a client.
-func WithClient(ctx context.Context, client Client) context.Context {
+func WithClient(ctx context.Context, client place.Client) context.Context {
 	return context.WithValue(ctx, clientKey{}, client)
 }
 
 // ClientOf returns the client of a request, or the zero value if the context has none.
-func ClientOf(ctx context.Context) Client {
-	client, _ := ctx.Value(clientKey{}).(Client)
+func ClientOf(ctx context.Context) place.Client {
+	client, _ := ctx.Value(clientKey{}).(place.Client)
 	return client
 }

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
 )
 
@@ -96,9 +94,8 @@ func TestConditionsAreLeft(t *testing.T) {
 			}
 			source := publish(t, tc.policies)
 			door, err := frontdoor.New(frontdoor.Config{
-				Chain: chainOf(t, source), Policies: source, Enforces: enforcesMachines, ReviewsShowConditions: true, InnerDoor: newInnerDoor(&others{}),
-				ConditionsHandler: &frontdoor.ConditionsHandler{IsLocal: func(version schema.GroupVersion) bool { return version.Version != "v2" }, KubeAPIServer: tc.rbac,
-					Excludes: func(resource schema.GroupVersionResource) bool { return resource.Resource == "secrets" }},
+				Chain: chainOf(t, source), Policies: source, ReviewsShowConditions: true, KubeAPIServer: tc.rbac, IsCanary: isInnerDoorCanary,
+				Places: places{enforces: enforcesMachines, inner: newInnerDoor(), handler: newHandler()}.table(),
 			})
 			if err != nil {
 				t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
+	"github.com/proviso-authz/proviso/pkg/place"
 )
 
 // Decider decides requests for kube-apiserver. It is safe for concurrent use.
@@ -36,16 +37,14 @@ type Config struct {
 	AfterPolicies *authorization.Chain
 	// Policies reports whether policies are loaded and up to date.
 	Policies *engine.Source
-	// Enforces reports whether this server, and no other, serves the request and evaluates
-	// conditions on it at admission. It must return false for attributes that stand for more than
-	// one kind of request.
-	Enforces func(authorizer.Attributes) bool
-	// Serves reports whether this server, and no other, serves the request, so that it authorizes it again. If nil, it does so for what
-	// it enforces.
-	Serves func(authorizer.Attributes) bool
-	// EnforcedElsewhere reports whether another server behind kube-apiserver serves the request and evaluates conditions on it at
-	// admission. It is not called for attributes that stand for more than one kind of request. If nil, no other server does.
-	EnforcedElsewhere func(authorizer.Attributes) bool
+	// Places says where conditions are evaluated.
+	Places *place.Table
+	// KubeAPIServer answers whether a user may read what an answer to a write shows. It must send the delegation marker, and must
+	// not retry. It is required if there are places with obstacles.
+	KubeAPIServer authorizer.UnconditionalAuthorizer
+	// IsCanary reports whether a request is one with which Proviso finds out what kube-apiserver does at admission. Such a
+	// request is allowed, and refused at admission. If nil, none is.
+	IsCanary func(*place.Client, authorizer.Attributes) bool
 	// Namespaces is for conditions that read namespaceObject. If nil, they are folded.
 	Namespaces engine.Namespaces
 	// NeedsCreate reports whether a request of this server needs the verb create in addition to its own, and is allowed only if
@@ -58,28 +57,17 @@ type Config struct {
 	// Fields allows writes by users who have permission on some fields only. If nil, such writes
 	// are not allowed.
 	Fields *Fields
-	// InnerDoor lets writes pass on conditions that kube-apiserver has Proviso evaluate at admission. If nil, conditions on what this
-	// server does not enforce are folded.
-	InnerDoor *InnerDoor
-	// ConditionsHandler leaves conditions to kube-apiservers that handle them. If nil, no kube-apiserver gets conditions.
-	ConditionsHandler *ConditionsHandler
-	// Barriers says which Deny conditions kube-apiserver enforces itself. If nil, it enforces none.
-	Barriers *Barriers
 }
 
 // New returns a Decider. It returns an error if config is incomplete.
 func New(config Config) (*Decider, error) {
 	switch fields := config.Fields; {
-	case config.Chain == nil || config.Policies == nil || config.Enforces == nil:
-		return nil, errors.New("a front door needs Chain, Policies and Enforces")
+	case config.Chain == nil || config.Policies == nil || config.Places == nil:
+		return nil, errors.New("a front door needs Chain, Policies and Places")
 	case fields != nil && (fields.Check == nil || fields.KubeAPIServer == nil):
 		return nil, errors.New("the fields of a front door need Check and KubeAPIServer")
-	case config.InnerDoor != nil && !config.InnerDoor.isComplete():
-		return nil, errors.New("the inner door of a front door needs all its functions")
-	case config.ConditionsHandler != nil && !config.ConditionsHandler.isComplete():
-		return nil, errors.New("the conditions handler of a front door needs all its fields")
-	case config.Barriers != nil && !config.Barriers.isComplete():
-		return nil, errors.New("the barriers of a front door need all their functions")
+	case config.KubeAPIServer == nil && config.Places.Asks():
+		return nil, errors.New("a front door needs KubeAPIServer for a place that asks what a user may read")
 	}
 	return &Decider{config: config}, nil
 }
@@ -106,15 +94,15 @@ func (d *Decider) Ready() error {
 //
 // A conditional decision is converted (KEP-5681, "Authorizer requirements"):
 //
-//   - where this server, or another one behind kube-apiserver, enforces conditions: to Allow if the decision can become Allow, else to
-//     NoOpinion, because Deny conditions are evaluated even if another authorizer allows;
-//   - where kube-apiserver handles conditions itself: it stays as it is, on the terms of ConditionsHandler;
-//   - where the inner door is called: to Allow, on the terms of InnerDoor;
-//   - elsewhere: to Deny if the decision can become Deny, else to NoOpinion. A review without one version, as kubectl auth
+//   - at a place that evaluates all conditions: to Allow if the decision can become Allow, else to
+//     NoOpinion, because Deny conditions are evaluated even if another authorizer allows. Where the client gets the conditions, the decision stays as it is;
+//   - at a place that evaluates what grants: to Allow if the decision can become Allow and cannot become Deny. Of a decision that can become Deny only
+//     the Deny is left, because kube-apiserver does not call the inner door for what another authorizer allows;
+//   - elsewhere, and where the place has an obstacle: to Deny if the decision can become Deny, else to NoOpinion. A review without one version, as kubectl auth
 //     can-i sends it, is about no single request, so that no server enforces it; its reason names the conditions and says
 //     how to see them.
 //
-// Deny conditions that kube-apiserver itself enforces, as Barriers says, are left out before that.
+// Deny conditions that kube-apiserver itself enforces, as place.Barriers says, are left out before that.
 //
 // A request with the delegation marker comes from Proviso, which decides from the same policies
 // itself, at admission or in the inner door, and needs the answer of the other authorizers. Allow and conditional decisions become
@@ -126,15 +114,21 @@ func (d *Decider) Ready() error {
 // If the result is still NoOpinion, a write is allowed nevertheless if the user may change some fields
 // of the object. This server, or the inner door, then checks at admission which fields change. See Fields.
 func (d *Decider) Decide(ctx context.Context, attributes authorizer.Attributes) (authorization.Decision, error) {
-	return d.decide(ctx, attributes, unlimited{})
+	return d.decide(ctx, requestOf(ctx, attributes), unlimited{})
+}
+
+// requestOf returns the request that a client asks about.
+func requestOf(ctx context.Context, attributes authorizer.Attributes) *place.Request {
+	client := ClientOf(ctx)
+	return &place.Request{Attributes: attributes, Client: &client}
 }
 
 // decide is Decide with limited evaluations.
-func (d *Decider) decide(ctx context.Context, attributes authorizer.Attributes, within limit) (authorization.Decision, error) {
+func (d *Decider) decide(ctx context.Context, r *place.Request, within limit) (authorization.Decision, error) {
 	audit := &authorization.Audit{}
-	decision, err := d.decideAudited(ctx, attributes, audit, within)
+	decision, err := d.decideAudited(ctx, r, audit, within)
 	if err == nil {
-		d.audit(ctx, attributes, audit, decision)
+		d.audit(ctx, r, audit, decision)
 	}
 	return decision, err
 }
@@ -180,15 +174,12 @@ func (d *Decider) byPolicies(ctx context.Context, attributes authorizer.Attribut
 
 // decideAudited decides a request. It adds the policies with the enforcement Audit that match the request to audit, and evaluates none of
 // them.
-func (d *Decider) decideAudited(ctx context.Context, attributes authorizer.Attributes, audit *authorization.Audit, within limit) (authorization.Decision, error) {
-	if d.isCanary(ctx, attributes) {
-		return authorization.Allow(reasonCanary, nil), nil
-	}
-	if decision, ok := d.conditionsCanary(ctx, attributes); ok {
+func (d *Decider) decideAudited(ctx context.Context, r *place.Request, audit *authorization.Audit, within limit) (authorization.Decision, error) {
+	if decision, ok := d.canary(r); ok {
 		return decision, nil
 	}
 	// This needs no policies. The request of a user with the marker of Proviso is not asked about, so that a failure here would count for it.
-	if key := impersonatedReserved(attributes); key != "" {
+	if key := impersonatedReserved(r.Attributes); key != "" {
 		return denyReserved(key), nil
 	}
 	//guard:frontdoor-policies-not-loaded
@@ -196,56 +187,81 @@ func (d *Decider) decideAudited(ctx context.Context, attributes authorizer.Attri
 		return authorization.Decision{}, errNotLoaded
 	}
 	ctx = engine.WithNamespaces(d.pin(ctx), d.config.Namespaces)
-	marked := isMarked(attributes.GetUser())
-	//guard:conditions-left-checks-proviso
-	leaves := !marked && d.leavesConditions(ctx, attributes)
-	//guard:frontdoor-inner-door-marked
-	if !marked && !leaves && d.isListed(attributes) {
-		return d.decideListed(ctx, attributes, audit, within)
-	}
-	//guard:front-door-checks-proviso-audit
-	if marked {
-		audit = nil // it is no request
-	}
-	decision, err := d.byPolicies(ctx, authorization.Audited(attributes, audit), within)
-	if err != nil {
-		return authorization.Decision{}, err
-	}
-	if leaves {
-		return d.leftConditions(ctx, decision, attributes, within), nil
-	}
-	var atBarriers []authorization.Condition
-	if !decision.IsUnconditional() {
-		//guard:front-door-other-servers-several-versions
-		enforced := !authorization.HasWildcards(attributes) && (d.config.Enforces(attributes) || d.isEnforcedElsewhere(attributes))
-		var left authorization.Decision
-		left, atBarriers = d.withoutBarriers(ctx, decision, attributes)
-		decision = d.unconditional(left, attributes, enforced, marked)
-		if !marked {
-			observeConditional(decision, enforced, left)
-		}
-	}
 	//guard:frontdoor-marker
-	if marked && !decision.IsDeny() {
-		// The reason would become part of the refusal of Proviso, which gives the reasons of its policies itself.
-		return authorization.NoOpinion("", decision.Err()), nil
+	if isMarked(r.Attributes.GetUser()) {
+		return d.decideForProviso(ctx, r, within)
 	}
-	decision = withBarriers(d.afterPolicies(ctx, decision, attributes, within), atBarriers)
-	if decision.IsAllow() && d.config.NeedsCreate != nil && d.config.NeedsCreate(attributes) {
+	p := d.config.Places.Of(r)
+	terms := p.Terms()
+	seen, unseen := ctx, (*authorization.Unseen)(nil)
+	//guard:frontdoor-inner-door-selectors
+	if terms.Unseen {
+		seen, unseen = authorization.WithUnseen(ctx)
+	}
+	decision, err := d.byPolicies(seen, authorization.Audited(r.Attributes, audit), within)
+	switch {
+	case err != nil:
+		return authorization.Decision{}, err
+	case terms.GetsConditions:
+		return d.leftConditions(ctx, p, decision, r, within), nil
+	}
+	left, atBarriers := d.config.Places.Barriers().WithoutDeny(decision, r, p)
+	onConditions := left.CanBecomeAllowed() && !left.IsAllow()
+	if !decision.IsUnconditional() {
+		var isLeft bool
+		decision, isLeft = d.onConditions(ctx, p, left, r, within)
+		observeConditional(decision, isLeft, left)
+	}
+	decision = withBarriers(d.afterPolicies(ctx, p, decision, r, within), atBarriers)
+	if decision.IsAllow() && d.config.NeedsCreate != nil && d.config.NeedsCreate(r.Attributes) {
 		return authorization.Allow(decision.Reason()+"; "+reasonConnection, decision.Err()), nil
 	}
-	if decision.IsNoOpinion() && !marked && d.mayChangeFields(ctx, attributes, within) {
-		conditionalAnswers.WithLabelValues(answerAllowedOnFields).Inc()
-		return authorization.Allow(reasonFields, nil), nil
+	//guard:frontdoor-fields-listed-resources-obstacles-conditions
+	if decision.IsNoOpinion() && !onConditions {
+		// An obstacle to conditions would be one to fields, too.
+		decision = d.onFields(ctx, p, decision, r, within)
+	}
+	if unseen != nil && unseen.Reason() != "" && decision.IsNoOpinion() {
+		innerDoorAnswers.WithLabelValues(answerUnseen).Inc()
+		return authorization.NoOpinion(strings.TrimPrefix(decision.Reason()+"; "+unseen.Reason(), "; "), decision.Err()), nil
 	}
 	return decision, nil
 }
 
+// decideForProviso decides a request with the delegation marker. It counts for no policy in Audit, because it is no request.
+func (d *Decider) decideForProviso(ctx context.Context, r *place.Request, within limit) (authorization.Decision, error) {
+	decision, err := d.byPolicies(ctx, r.Attributes, within)
+	switch {
+	case err != nil:
+		return authorization.Decision{}, err
+	case decision.IsDeny():
+		return decision, nil
+	case !decision.IsUnconditional():
+		return authorization.NoOpinion("", nil), nil
+	}
+	// The reason would become part of the refusal of Proviso, which gives the reasons of its policies itself.
+	return authorization.NoOpinion("", decision.Err()), nil
+}
+
+// canary returns the answer to a canary. It returns false for all other requests.
+func (d *Decider) canary(r *place.Request) (authorization.Decision, bool) {
+	//guard:frontdoor-canary-marked
+	if isMarked(r.Attributes.GetUser()) || !r.Attributes.IsResourceRequest() {
+		return authorization.Decision{}, false
+	}
+	if d.config.IsCanary != nil && d.config.IsCanary(r.Client, r.Attributes) {
+		return authorization.Allow(reasonCanary, nil), true
+	}
+	if nonce, ok := innerdoor.ConditionsCanaryOf(r.Attributes); ok && d.config.Places.LeavesConditions() {
+		//guard:conditions-left-canaries-clients-without-options
+		return authorization.Deny(innerdoor.ConditionsCanaryReason(nonce, r.HandlesConditions), nil), true
+	}
+	return authorization.Decision{}, false
+}
+
 const (
-	reasonReserved     = " is reserved for Proviso and cannot be impersonated"
-	reasonOnConditions = "allowed if the conditions hold, which Proviso evaluates at admission: "
-	reasonElsewhere    = "allowed if the conditions hold, which the server of the resource evaluates at admission: "
-	reasonCanary       = "a canary, which is refused at admission"
+	reasonReserved = " is reserved for Proviso and cannot be impersonated"
+	reasonCanary   = "a canary, which is refused at admission"
 	// reasonConnection is part of an Allow that is not enough for the request.
 	reasonConnection = "a connection also needs the verb create, which Proviso checks"
 	reasonFields     = "allowed if the user has permission on every field that changes, which Proviso checks at admission"
@@ -255,31 +271,84 @@ const (
 	reasonNotOnFields = "the permission of the user on fields does not apply to this request: "
 )
 
-// unconditional converts a conditional decision as Decide describes.
-func (d *Decider) unconditional(decision authorization.Decision, attributes authorizer.Attributes, enforced, marked bool) authorization.Decision {
+// onConditions converts a decision that was conditional as Decide describes. Conditions that barriers enforce have been left out of it. isLeft is true if
+// the place evaluates the conditions in case another authorizer allows the request.
+func (d *Decider) onConditions(ctx context.Context, p place.Place, decision authorization.Decision, r *place.Request, within limit) (converted authorization.Decision, isLeft bool) {
+	terms := p.Terms()
 	switch {
 	case decision.IsUnconditional(): // barriers enforce all conditions
-		return decision
+		return decision, false
+	case terms.Evaluates == place.NoEffects:
+		return d.folded(decision, r), false
+	//guard:frontdoor-inner-door-can-become-deny
+	case terms.Evaluates == place.Grants && (!decision.Fold().IsNoOpinion() || !decision.CanBecomeAllowed()):
+		return decision.Fold(), false
 	//guard:frontdoor-conditions-not-enforced
-	case enforced && decision.CanBecomeAllowed():
-		if !d.config.Enforces(attributes) {
-			return authorization.Allow(reasonElsewhere+strings.Join(decision.Labels(), "; "), nil)
-		}
-		return authorization.Allow(reasonOnConditions+strings.Join(decision.Labels(), "; "), nil)
-	case enforced || marked:
-		// Policies have nothing to do with a refusal that follows: Proviso evaluates the conditions if RBAC allows the request.
-		return authorization.NoOpinion("", nil)
-	case authorization.HasWildcards(attributes):
-		return d.folded(decision)
-	case d.lacksName(attributes):
-		return decision.FoldBecause(reasonNameless)
-	default:
-		return decision.Fold()
+	case !decision.CanBecomeAllowed():
+		// Policies have nothing to do with a refusal that follows: the place evaluates the conditions if RBAC allows the request.
+		return authorization.NoOpinion("", nil), true
 	}
+	if found := d.obstacle(ctx, p, r, within); found != nil {
+		return decision.FoldBecause(found.Reason), false
+	}
+	return authorization.Allow(terms.Reason+strings.Join(decision.Labels(), "; "), nil), false
 }
 
-// folded converts a conditional decision about more than one kind of request.
-func (d *Decider) folded(decision authorization.Decision) authorization.Decision {
+// obstacle returns the first obstacle to conditions at a place, or nil, and counts it.
+func (d *Decider) obstacle(ctx context.Context, p place.Place, r *place.Request, within limit) *place.Obstacle {
+	found := p.Obstacle(ctx, r, asker{d, within})
+	switch {
+	case !p.Terms().HasObstacles:
+	case found == nil:
+		innerDoorAnswers.WithLabelValues(answerPassed).Inc()
+	default:
+		innerDoorAnswers.WithLabelValues(found.Answer).Inc()
+	}
+	return found
+}
+
+// Evaluated is place.Table.Evaluated. It asks what the front door would ask about the request.
+func (d *Decider) Evaluated(ctx context.Context, r *place.Request, decision authorization.Decision) (isEvaluated bool, problem string) {
+	if d.config.Policies.Snapshot() == nil {
+		return false, errNotLoaded.Error()
+	}
+	return d.config.Places.Evaluated(engine.WithNamespaces(d.pin(ctx), d.config.Namespaces), r, decision, asker{d, unlimited{}})
+}
+
+// asker answers the questions of places.
+type asker struct {
+	d      *Decider
+	within limit
+}
+
+// ByPolicies implements place.Asker.
+func (a asker) ByPolicies(ctx context.Context, r *place.Request) (authorization.Decision, error) {
+	decision, err := a.d.byPolicies(ctx, r.Attributes, a.within)
+	//guard:frontdoor-barriers-other-ways
+	if err == nil {
+		decision, _ = a.d.config.Places.Barriers().WithoutDeny(decision, r, a.d.config.Places.Of(r))
+	}
+	return decision, err
+}
+
+// IsAllowed implements place.Asker.
+func (a asker) IsAllowed(ctx context.Context, r *place.Request) bool {
+	return a.d.isAllowed(ctx, r.Attributes, a.within, a.d.config.KubeAPIServer, observeRead)
+}
+
+// folded folds a conditional decision on a request whose conditions no component evaluates.
+func (d *Decider) folded(decision authorization.Decision, r *place.Request) authorization.Decision {
+	switch {
+	case authorization.HasWildcards(r.Attributes):
+		return d.foldedForMany(decision)
+	case r.Attributes.GetName() == "" && d.config.Places.OfNamed(r).Terms().Evaluates != place.NoEffects:
+		return decision.FoldBecause(reasonNameless)
+	}
+	return decision.Fold()
+}
+
+// foldedForMany folds a conditional decision about more than one kind of request.
+func (d *Decider) foldedForMany(decision authorization.Decision) authorization.Decision {
 	reason := "the answer depends on conditions, and the review does not name one verb, group, version and resource: " + decision.DependsOn()
 	if d.config.ReviewsShowConditions {
 		reason += "; " + authorization.HowToSeeConditions
@@ -289,11 +358,6 @@ func (d *Decider) folded(decision authorization.Decision) authorization.Decision
 		return authorization.Deny(reason, nil)
 	}
 	return authorization.NoOpinion(reason, nil)
-}
-
-// isEnforcedElsewhere reports whether another server enforces conditions on a request.
-func (d *Decider) isEnforcedElsewhere(attributes authorizer.Attributes) bool {
-	return d.config.EnforcedElsewhere != nil && d.config.EnforcedElsewhere(attributes)
 }
 
 // isMarked reports whether a user has the delegation marker. The comparison ignores case, because

@@ -97,7 +97,7 @@ func chainOf(tb testing.TB, source *engine.Source) *authorization.Chain {
 
 func newDoor(tb testing.TB, source *engine.Source, enforces func(authorizer.Attributes) bool) *frontdoor.Decider {
 	tb.Helper()
-	door, err := frontdoor.New(frontdoor.Config{Chain: chainOf(tb, source), Policies: source, Enforces: enforces, ReviewsShowConditions: true})
+	door, err := frontdoor.New(frontdoor.Config{Chain: chainOf(tb, source), Policies: source, Places: places{enforces: enforces}.table(), ReviewsShowConditions: true})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -317,7 +317,7 @@ func TestConnections(t *testing.T) {
 		source := publish(t, policies)
 		for _, needsCreate := range []bool{false, true} {
 			door, err := frontdoor.New(frontdoor.Config{
-				Chain: chainOf(t, source), Policies: source, Enforces: func(authorizer.Attributes) bool { return true },
+				Chain: chainOf(t, source), Policies: source, Places: places{enforces: func(authorizer.Attributes) bool { return true }}.table(),
 				NeedsCreate: func(authorizer.Attributes) bool { return needsCreate },
 			})
 			if err != nil {
@@ -359,7 +359,7 @@ func TestConditionalAnswersAreCounted(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			before := conditionalAnswers(t)
 			source := publish(t, tc.policies)
-			door, err := frontdoor.New(frontdoor.Config{Chain: chainOf(t, source), Policies: source, Enforces: enforcesMachines, Barriers: newBarriers("d")})
+			door, err := frontdoor.New(frontdoor.Config{Chain: chainOf(t, source), Policies: source, Places: places{enforces: enforcesMachines, barriers: newBarriers("d")}.table()})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -490,9 +490,10 @@ func TestNewFrontDoorRefuses(t *testing.T) {
 	t.Parallel()
 	source := &engine.Source{}
 	for missing, config := range map[string]frontdoor.Config{
-		"a chain":                  {Policies: source, Enforces: enforcesMachines},
-		"policies":                 {Chain: chainOf(t, source), Enforces: enforcesMachines},
+		"a chain":                  {Policies: source, Places: places{enforces: enforcesMachines}.table()},
+		"policies":                 {Chain: chainOf(t, source), Places: places{enforces: enforcesMachines}.table()},
 		"knowing what is enforced": {Chain: chainOf(t, source), Policies: source},
+		"asking what users read":   {Chain: chainOf(t, source), Policies: source, Places: places{enforces: enforcesMachines, inner: newInnerDoor()}.table()},
 	} {
 		if door, err := frontdoor.New(config); err == nil {
 			t.Errorf("without %s: got %v", missing, door)

@@ -15,6 +15,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
+	"github.com/proviso-authz/proviso/pkg/place"
 )
 
 // TestEnforcedElsewhere has requests for claims, for which another server enforces conditions or not. The inner door would list them.
@@ -45,20 +46,20 @@ func TestEnforcedElsewhere(t *testing.T) {
 		{name: "any version, Deny", effect: deny, condition: onObject, change: request("create", "*"), elsewhere: true, want: "Deny"},
 		{name: "a marked check", effect: allow, condition: onObject, change: both(request("create", "v1"), marked(webhook.DelegationMarker)), elsewhere: true, want: "NoOpinion"},
 	} {
-		for name, inner := range map[string]*frontdoor.InnerDoor{"no inner door": nil, "an inner door": newInnerDoor(&others{})} {
+		for name, inner := range map[string]*place.InnerDoor{"no inner door": nil, "an inner door": newInnerDoor()} {
 			if inner != nil {
 				inner.Listed = func(innerdoor.Resource) bool { return true }
-				inner.Known = func(frontdoor.Client) bool { return false }
+				inner.Known = func(*place.Client) bool { return false }
 			}
 			source := publish(t, map[string]policy{"p": {everyone: true, effect: tc.effect, condition: tc.condition, rule: rule}})
 			door, err := frontdoor.New(frontdoor.Config{
-				Chain: chainOf(t, source), Policies: source, Enforces: enforcesMachines, InnerDoor: inner,
-				EnforcedElsewhere: func(a authorizer.Attributes) bool {
+				Chain: chainOf(t, source), Policies: source, KubeAPIServer: &others{},
+				Places: places{enforces: enforcesMachines, inner: inner, elsewhere: func(a authorizer.Attributes) bool {
 					if a.GetAPIVersion() == "*" {
 						t.Errorf("%s: asked about %s", tc.name, a.GetAPIVersion())
 					}
 					return tc.elsewhere && a.GetResource() == "persistentvolumeclaims"
-				},
+				}}.table(),
 				Fields: &frontdoor.Fields{
 					Check:         func(a authorizer.Attributes) (authorizer.Attributes, bool) { return a, true },
 					KubeAPIServer: &others{allow: []string{"create persistentvolumeclaims/ demo:"}},

@@ -37,5 +37,5 @@ func (f failing) decision(ctx context.Context, evaluate func(context.Context) au
 
 // DecideWithoutSlot decides a request whose decision number at, counted from 0, finds no slot.
 func (d *Decider) DecideWithoutSlot(ctx context.Context, a authorizer.Attributes, at int) (authorization.Decision, error) {
-	return d.decide(ctx, a, failing{number: new(int), at: at})
+	return d.decide(ctx, requestOf(ctx, a), failing{number: new(int), at: at})
 }

@@ -7,12 +7,14 @@ package frontdoor
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/klog/v2"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/place"
 )
 
 // askTimeout bounds a check by kube-apiserver. It is well below the three seconds that
@@ -25,7 +27,7 @@ const askTimeout = time.Second
 // have no opinion on a write whose conditions this server or the inner door evaluates, the front door checks whether the user has
 // the verb "granular" on the object. The policies decide this check first, and then the authorizers after them. If they have no opinion
 // on it either, kube-apiserver is asked once. The front door allows the write if the answer is Allow; this server or the inner door then checks the changed fields
-// at admission. If the inner door checks them, the terms of passesOnFields apply in addition.
+// at admission. An obstacle of the place is one to fields, too.
 //
 // The check by kube-apiserver carries the delegation marker. kube-apiserver asks the front door about such a check, and the front door
 // makes no further check for it.
@@ -37,15 +39,27 @@ type Fields struct {
 	KubeAPIServer authorizer.UnconditionalAuthorizer
 }
 
-// mayChangeFields reports whether a request on which policies have no opinion is allowed because
-// the user may change some fields. As in the server, a policy may also grant or deny the verb
-// granular. An error counts as no.
-func (d *Decider) mayChangeFields(ctx context.Context, attributes authorizer.Attributes, within limit) bool {
-	if !d.config.Enforces(attributes) || authorization.HasWildcards(attributes) {
-		return false
+// onFields returns the decision about a request on which policies have no opinion. It is Allow if the place checks which fields change, if the user
+// may change some fields of the object, and if the request would also pass on conditions. As in the server, a policy may also grant or deny the verb
+// granular. Otherwise the decision stays as it is. An error counts as no.
+func (d *Decider) onFields(ctx context.Context, p place.Place, decision authorization.Decision, r *place.Request, within limit) authorization.Decision {
+	if !p.Terms().DecidesAgain {
+		return decision
 	}
-	check, ok := d.fieldsCheck(attributes)
-	return ok && d.isAllowed(ctx, check, within, d.config.Fields.KubeAPIServer, observeCheck)
+	check, ok := d.fieldsCheck(r.Attributes)
+	// Another authorizer may allow the request, so that its checks together must not take longer than one.
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	//guard:frontdoor-fields-listed-resources-who-asked-nothing
+	if !ok || p.Obstacle(ctx, r, nil) != nil || !d.isAllowed(ctx, check, within, d.config.Fields.KubeAPIServer, observeCheck) {
+		return decision
+	}
+	//guard:frontdoor-fields-listed-resources-reading
+	if found := d.obstacle(ctx, p, r, within); found != nil {
+		return authorization.NoOpinion(strings.TrimPrefix(decision.Reason()+"; "+reasonNotOnFields+found.Reason, "; "), decision.Err())
+	}
+	conditionalAnswers.WithLabelValues(answerAllowedOnFields).Inc()
+	return authorization.Allow(reasonFields, nil)
 }
 
 // fieldsCheck returns the check whether the user may change some fields of the object of a request. It returns false if there is no

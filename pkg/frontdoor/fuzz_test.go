@@ -31,6 +31,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
+	"github.com/proviso-authz/proviso/pkg/place"
 	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
@@ -126,14 +127,11 @@ type doors struct {
 
 func newDoors(tb testing.TB, source *engine.Source) *doors {
 	tb.Helper()
+	listing := newInnerDoor()
+	listing.Listed = func(innerdoor.Resource) bool { return true }
+	listing.Known = func(*place.Client) bool { return true }
 	decider, err := frontdoor.New(frontdoor.Config{
-		Chain: chainOf(tb, source), Policies: source, Enforces: enforcesMachines,
-		InnerDoor: func() *frontdoor.InnerDoor {
-			door := newInnerDoor(&others{})
-			door.Listed = func(innerdoor.Resource) bool { return true }
-			door.Known = func(frontdoor.Client) bool { return true }
-			return door
-		}(),
+		Chain: chainOf(tb, source), Policies: source, Places: places{enforces: enforcesMachines, inner: listing}.table(), KubeAPIServer: &others{}, IsCanary: isInnerDoorCanary,
 	})
 	if err != nil {
 		tb.Fatal(err)
@@ -231,22 +229,22 @@ func mutate(review []byte, script []byte) []byte {
 	return mutated
 }
 
-// place is a field of an object, or an entry of a list.
-type place struct {
+// entry is a field of an object, or an entry of a list.
+type entry struct {
 	object map[string]any
 	key    string
 	list   []any
 	index  int
 }
 
-func (p place) get() any {
+func (p entry) get() any {
 	if p.object != nil {
 		return p.object[p.key]
 	}
 	return p.list[p.index]
 }
 
-func (p place) set(value any) {
+func (p entry) set(value any) {
 	if p.object != nil {
 		p.object[p.key] = value
 		return
@@ -255,7 +253,7 @@ func (p place) set(value any) {
 }
 
 // placesIn returns all fields and entries in a value, in a fixed order.
-func placesIn(value any) (places []place) {
+func placesIn(value any) (places []entry) {
 	switch value := value.(type) {
 	case map[string]any:
 		keys := make([]string, 0, len(value))
@@ -264,18 +262,18 @@ func placesIn(value any) (places []place) {
 		}
 		slices.Sort(keys)
 		for _, key := range keys {
-			places = append(append(places, place{object: value, key: key}), placesIn(value[key])...)
+			places = append(append(places, entry{object: value, key: key}), placesIn(value[key])...)
 		}
 	case []any:
 		for i := range value {
-			places = append(append(places, place{list: value, index: i}), placesIn(value[i])...)
+			places = append(append(places, entry{list: value, index: i}), placesIn(value[i])...)
 		}
 	}
 	return places
 }
 
 // setCopy sets a copy of a value, so that no value contains itself.
-func setCopy(at place, value any) {
+func setCopy(at entry, value any) {
 	text, err := json.Marshal(value)
 	var copied any
 	if err == nil && len(text) < 1<<16 && utiljson.Unmarshal(text, &copied) == nil {

@@ -23,6 +23,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/upstreamform"
+	"github.com/proviso-authz/proviso/pkg/place"
 	"github.com/proviso-authz/proviso/pkg/slots"
 )
 
@@ -165,6 +166,7 @@ func (h *reviewHandler) answerLarge(all context.Context, w http.ResponseWriter, 
 
 // decided is the result of deciding a review.
 type decided struct {
+	request  *place.Request
 	decision authorization.Decision
 	err      error
 	audit    *authorization.Audit
@@ -220,13 +222,14 @@ func (h *reviewHandler) contained(ctx context.Context, review *reviewSpec, withi
 			result = decided{err: errPanicked}
 		}
 	}()
+	r := requestOf(ctx, h.attributesOf(review))
 	//guard:conditions-left-clients-do-not-handle-them
 	if options := review.AuthorizationOptions; options != nil && upstreamform.Handles(options.HandledDecisionTypes) {
-		ctx = withHandled(ctx)
+		r.HandlesConditions = true
 	}
 	audit := &authorization.Audit{}
-	decision, err := h.decider.decideAudited(ctx, h.attributesOf(review), audit, within)
-	return decided{decision: decision, err: err, audit: audit}
+	decision, err := h.decider.decideAudited(ctx, r, audit, within)
+	return decided{request: r, decision: decision, err: err, audit: audit}
 }
 
 // untilDeadline returns a context that ends at the deadline of ctx, but not when the client

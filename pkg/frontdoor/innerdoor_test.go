@@ -34,6 +34,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
+	"github.com/proviso-authz/proviso/pkg/place"
 )
 
 // others are the other authorizers of kube-apiserver, which allow what is listed: a verb, a resource, and a name.
@@ -56,7 +57,7 @@ func (o *others) Authorize(ctx context.Context, a authorizer.Attributes) (author
 }
 
 var (
-	goodClient = frontdoor.Client{Name: "kube-apiserver", Certificate: "good"}
+	goodClient = place.Client{Name: "kube-apiserver", Certificate: "good"}
 	listed     = []innerdoor.Resource{
 		{Resource: "persistentvolumeclaims"}, {Resource: "persistentvolumeclaims", Subresource: "status"}, {Resource: "services"}, {Resource: "namespaces"},
 		{Resource: "serviceaccounts", Subresource: "token"}, {Group: "example.com", Resource: "widgets"}, {Group: "demo.proviso.dev", Resource: "virtualmachines"},
@@ -64,24 +65,19 @@ var (
 )
 
 // newInnerDoor lists some resources. It leaves out nodes, and is known to be called by one client.
-func newInnerDoor(rbac authorizer.UnconditionalAuthorizer) *frontdoor.InnerDoor {
-	return &frontdoor.InnerDoor{
+func newInnerDoor() *place.InnerDoor {
+	return &place.InnerDoor{
 		Listed:    func(r innerdoor.Resource) bool { return slices.Contains(listed, r) },
 		LeavesOut: func(u user.Info) bool { return slices.Contains(u.GetGroups(), user.NodesGroup) },
 		IsLocal:   func(version schema.GroupVersion) bool { return version.Version == "v1" },
-		Known:     func(client frontdoor.Client) bool { return client == goodClient },
-		IsCanary: func(_ frontdoor.Client, a authorizer.Attributes) bool {
-			_, ok := innerdoor.CanaryOf(a, "proviso-system")
-			return ok
-		},
-		KubeAPIServer: rbac,
+		Known:     func(client *place.Client) bool { return *client == goodClient },
 	}
 }
 
 func newInnerDoorDecider(tb testing.TB, source *engine.Source, rbac authorizer.UnconditionalAuthorizer) *frontdoor.Decider {
 	tb.Helper()
 	door, err := frontdoor.New(frontdoor.Config{
-		Chain: chainOf(tb, source), Policies: source, Enforces: enforcesMachines, ReviewsShowConditions: true, InnerDoor: newInnerDoor(rbac),
+		Chain: chainOf(tb, source), Policies: source, Places: places{enforces: enforcesMachines, inner: newInnerDoor()}.table(), ReviewsShowConditions: true, KubeAPIServer: rbac, IsCanary: isInnerDoorCanary,
 	})
 	if err != nil {
 		tb.Fatal(err)
@@ -165,7 +161,7 @@ func TestFrontDoorInnerDoor(t *testing.T) {
 		policies   map[string]policy
 		request    authorizer.AttributesRecord
 		rbac       *others
-		client     *frontdoor.Client
+		client     *place.Client
 		want       string
 		wantReason string
 		wantAsked  int
@@ -189,7 +185,7 @@ func TestFrontDoorInnerDoor(t *testing.T) {
 		// What is not conditional.
 		{name: "no policy", request: claim("create"), want: "NoOpinion"},
 		{name: "Allow", policies: map[string]policy{"p": {effect: allow}}, request: claim("update"), want: "Allow", wantReason: "policy=p reason=Allowed: it allows the request"},
-		{name: "Allow where the inner door is not known", policies: map[string]policy{"p": {effect: allow}}, request: claim("update"), client: &frontdoor.Client{}, want: "Allow"},
+		{name: "Allow where the inner door is not known", policies: map[string]policy{"p": {effect: allow}}, request: claim("update"), client: &place.Client{}, want: "Allow"},
 		{name: "Deny", policies: some(writes, map[string]policy{"d": onVerbs(deny, "", "update")}), request: claim("update"), want: "Deny"},
 
 		// The kind of request.
@@ -218,14 +214,14 @@ func TestFrontDoorInnerDoor(t *testing.T) {
 		{name: "delete of a status", policies: all, request: claim("delete", of("persistentvolumeclaims/status")), want: "NoOpinion", wantReason: folded},
 		{name: "a path", policies: map[string]policy{"p": {effect: allow, condition: "dryRun", rule: policyv1alpha1.PolicyRule{Verbs: []string{"create"}, NonResourceURLs: []string{"*"}}}},
 			request: authorizer.AttributesRecord{User: claim("create").User, Verb: "create", Path: "/x"}, want: "NoOpinion", wantReason: folded},
-		{name: "what this server enforces", policies: all, request: asAlice(nil), client: &frontdoor.Client{}, want: "Allow"},
+		{name: "what this server enforces", policies: all, request: asAlice(nil), client: &place.Client{}, want: "Allow"},
 		{name: "what this server enforces, on Deny", policies: unlessIt, request: asAlice(nil), want: "NoOpinion"},
 
 		// Who, and where.
 		{name: "left out", policies: all, request: claim("create", group(user.NodesGroup)), want: "NoOpinion", wantReason: leftOut},
 		{name: "another version", policies: map[string]policy{"p": {effect: allow, condition: "dryRun"}}, request: claim("create", func(a *authorizer.AttributesRecord) { a.APIVersion = "v2" }), want: "NoOpinion", wantReason: notLocal},
-		{name: "another kube-apiserver", policies: all, request: claim("create"), client: &frontdoor.Client{Name: "kube-apiserver", Certificate: "other"}, want: "NoOpinion", wantReason: notKnown},
-		{name: "no certificate", policies: all, request: claim("create"), client: &frontdoor.Client{}, want: "NoOpinion", wantReason: notKnown},
+		{name: "another kube-apiserver", policies: all, request: claim("create"), client: &place.Client{Name: "kube-apiserver", Certificate: "other"}, want: "NoOpinion", wantReason: notKnown},
+		{name: "no certificate", policies: all, request: claim("create"), client: &place.Client{}, want: "NoOpinion", wantReason: notKnown},
 
 		// Deny on conditions.
 		{name: "Deny on conditions", policies: some(writes, map[string]policy{"d": onVerbs(deny, "dryRun", "create")}), request: claim("create"), want: "Deny", wantReason: strings.ReplaceAll(folded, "=p", "=d")},
@@ -366,15 +362,13 @@ func TestCanary(t *testing.T) {
 // TestInnerDoorIsComplete refuses an inner door that lacks a function.
 func TestInnerDoorIsComplete(t *testing.T) {
 	t.Parallel()
-	source := publish(t, nil)
-	for name, remove := range map[string]func(*frontdoor.InnerDoor){
-		"Listed": func(i *frontdoor.InnerDoor) { i.Listed = nil }, "LeavesOut": func(i *frontdoor.InnerDoor) { i.LeavesOut = nil },
-		"IsLocal": func(i *frontdoor.InnerDoor) { i.IsLocal = nil }, "Known": func(i *frontdoor.InnerDoor) { i.Known = nil },
-		"IsCanary": func(i *frontdoor.InnerDoor) { i.IsCanary = nil }, "KubeAPIServer": func(i *frontdoor.InnerDoor) { i.KubeAPIServer = nil },
+	for name, remove := range map[string]func(*place.InnerDoor){
+		"Listed": func(i *place.InnerDoor) { i.Listed = nil }, "LeavesOut": func(i *place.InnerDoor) { i.LeavesOut = nil },
+		"IsLocal": func(i *place.InnerDoor) { i.IsLocal = nil }, "Known": func(i *place.InnerDoor) { i.Known = nil },
 	} {
-		door := newInnerDoor(&others{})
+		door := newInnerDoor()
 		remove(door)
-		if _, err := frontdoor.New(frontdoor.Config{Chain: chainOf(t, source), Policies: source, Enforces: enforcesMachines, InnerDoor: door}); err == nil {
+		if _, err := place.NewTable(nil, door); err == nil {
 			t.Errorf("without %s: no error", name)
 		}
 	}
@@ -644,16 +638,16 @@ func randomWrite(r *rand.Rand) authorizer.AttributesRecord {
 func TestInnerDoorIsKnownByCertificate(t *testing.T) {
 	t.Parallel()
 	source := publish(t, map[string]policy{"p": {effect: allow, condition: "dryRun"}})
-	var known atomic.Pointer[frontdoor.Client]
-	inner := newInnerDoor(&others{})
+	var known atomic.Pointer[place.Client]
+	inner := newInnerDoor()
 	inner.Listed = func(innerdoor.Resource) bool { return true }
 	inner.IsLocal = func(schema.GroupVersion) bool { return true }
 	var seen sync.Map
-	inner.Known = func(client frontdoor.Client) bool {
-		seen.Store(client, true)
-		return known.Load() != nil && *known.Load() == client
+	inner.Known = func(client *place.Client) bool {
+		seen.Store(*client, true)
+		return known.Load() != nil && *known.Load() == *client
 	}
-	door, err := frontdoor.New(frontdoor.Config{Chain: chainOf(t, source), Policies: source, Enforces: func(authorizer.Attributes) bool { return false }, InnerDoor: inner})
+	door, err := frontdoor.New(frontdoor.Config{Chain: chainOf(t, source), Policies: source, KubeAPIServer: &others{}, Places: places{enforces: func(authorizer.Attributes) bool { return false }, inner: inner}.table()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -678,7 +672,7 @@ func TestInnerDoorIsKnownByCertificate(t *testing.T) {
 	}
 	certificates := map[string]bool{}
 	seen.Range(func(client, _ any) bool {
-		c := client.(frontdoor.Client)
+		c := client.(place.Client)
 		certificates[c.Certificate] = true
 		if c.Name != "kube-apiserver" || len(c.Certificate) != 64 {
 			t.Errorf("got the client %+v", c)
@@ -690,7 +684,7 @@ func TestInnerDoorIsKnownByCertificate(t *testing.T) {
 	}
 	allowed := 0
 	for certificate := range certificates {
-		known.Store(&frontdoor.Client{Name: "kube-apiserver", Certificate: certificate})
+		known.Store(&place.Client{Name: "kube-apiserver", Certificate: certificate})
 		for _, client := range []*http.Client{one, other} {
 			if ask(client) {
 				allowed++

@@ -21,12 +21,13 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
 	"github.com/proviso-authz/proviso/pkg/granular"
+	"github.com/proviso-authz/proviso/pkg/place"
 )
 
 func newListedFieldsDecider(tb testing.TB, source *engine.Source, rbac authorizer.UnconditionalAuthorizer) *frontdoor.Decider {
 	tb.Helper()
 	door, err := frontdoor.New(frontdoor.Config{
-		Chain: chainOf(tb, source), Policies: source, Enforces: enforcesMachines, InnerDoor: newInnerDoor(rbac),
+		Chain: chainOf(tb, source), Policies: source, Places: places{enforces: enforcesMachines, inner: newInnerDoor()}.table(), KubeAPIServer: rbac,
 		Fields: &frontdoor.Fields{Check: granular.GranularCheck, KubeAPIServer: rbac},
 	})
 	if err != nil {
@@ -57,7 +58,7 @@ func TestFieldsOfListedResources(t *testing.T) {
 		request    authorizer.AttributesRecord
 		allow      []string
 		err        error
-		client     *frontdoor.Client
+		client     *place.Client
 		want       string
 		wantReason string
 		wantAsked  []string
@@ -85,7 +86,7 @@ func TestFieldsOfListedResources(t *testing.T) {
 			a.User = &user.DefaultInfo{Name: "alice", Groups: []string{user.NodesGroup}}
 		}), want: "NoOpinion"},
 		{name: "another version", request: claim("patch", func(a *authorizer.AttributesRecord) { a.APIVersion = "v2" }), want: "NoOpinion"},
-		{name: "another kube-apiserver", request: claim("patch"), client: &frontdoor.Client{Certificate: "other"}, want: "NoOpinion"},
+		{name: "another kube-apiserver", request: claim("patch"), client: &place.Client{Certificate: "other"}, want: "NoOpinion"},
 
 		{name: "a policy allows", policies: map[string]policy{"p": {effect: allow}}, request: claim("patch"), want: "Allow", wantReason: "policy=p reason=Allowed: it allows the request"},
 		{name: "a policy allows on conditions", policies: map[string]policy{"p": onVerbs(allow, "dryRun", "patch")}, request: claim("patch"), want: "Allow", wantAsked: []string{read}},

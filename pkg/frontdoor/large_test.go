@@ -130,12 +130,12 @@ func newBubbleWith(t *testing.T, policies map[string]policy, fields *frontdoor.F
 	all := map[string]policy{"reads-uid": readsUID}
 	maps.Copy(all, policies)
 	source := publish(t, all)
-	door, err := frontdoor.New(frontdoor.Config{Chain: chainOf(t, source), AfterPolicies: after, Policies: source, Fields: fields, Enforces: func(a authorizer.Attributes) bool {
+	door, err := frontdoor.New(frontdoor.Config{Chain: chainOf(t, source), AfterPolicies: after, Policies: source, Fields: fields, Places: places{enforces: func(a authorizer.Attributes) bool {
 		if a.GetName() == elsewhere {
 			time.Sleep(pastDeadline)
 		}
 		return a.GetName() != elsewhere
-	}})
+	}}.table()})
 	if err != nil {
 		t.Fatal(err)
 	}

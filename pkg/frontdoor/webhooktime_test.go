@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
@@ -70,9 +69,7 @@ func TestSecondQuestionWithoutTime(t *testing.T) {
 				webhooks = chainAfter(t, second)
 			}
 			door, err := frontdoor.New(frontdoor.Config{
-				Chain: chainOf(t, source), AfterPolicies: webhooks, Policies: source, Enforces: enforcesMachines,
-				ConditionsHandler: &frontdoor.ConditionsHandler{IsLocal: func(schema.GroupVersion) bool { return true }, KubeAPIServer: allowsAll{},
-					Excludes: func(schema.GroupVersionResource) bool { return false }},
+				Chain: chainOf(t, source), AfterPolicies: webhooks, Policies: source, Places: places{enforces: enforcesMachines, handler: newHandler()}.table(), KubeAPIServer: allowsAll{},
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -93,7 +90,7 @@ func TestHealthAsksNoWebhook(t *testing.T) {
 		"/livezz": true, "/metrics": true, "/": true, "/api/livez": true, "livez": true, "//livez": true, "/version": true, "": true,
 	} {
 		source, after := publish(t, nil), &answers{answer: authorization.Deny("by the webhook", nil)}
-		d, err := frontdoor.New(frontdoor.Config{Chain: chainOf(t, source), AfterPolicies: chainAfter(t, after), Policies: source, Enforces: enforcesMachines})
+		d, err := frontdoor.New(frontdoor.Config{Chain: chainOf(t, source), AfterPolicies: chainAfter(t, after), Policies: source, Places: places{enforces: enforcesMachines}.table()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,7 +101,7 @@ func TestHealthAsksNoWebhook(t *testing.T) {
 	}
 	// A resource has no path.
 	source, after := publish(t, nil), &answers{answer: authorization.Deny("by the webhook", nil)}
-	d, err := frontdoor.New(frontdoor.Config{Chain: chainOf(t, source), AfterPolicies: chainAfter(t, after), Policies: source, Enforces: enforcesMachines})
+	d, err := frontdoor.New(frontdoor.Config{Chain: chainOf(t, source), AfterPolicies: chainAfter(t, after), Policies: source, Places: places{enforces: enforcesMachines}.table()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,8 @@ var layers = map[string][]string{
 	"pkg/aggregated":    {"apis", "generated", "pkg/controller", "pkg/freshness", "pkg/registration"},
 	"pkg/suggestion":    {},
 	"pkg/barrier":       {"apis", "pkg/authorization", "pkg/cel", "pkg/granular/mapping", "pkg/innerdoor/manifest", "pkg/memo"},
-	"pkg/frontdoor":     {"apis", "pkg/authorization", "pkg/authorization/upstreamform", "pkg/innerdoor", "pkg/slots"},
+	"pkg/frontdoor":     {"apis", "pkg/authorization", "pkg/authorization/upstreamform", "pkg/innerdoor", "pkg/place", "pkg/slots"},
+	"pkg/place":         {"apis", "pkg/authorization", "pkg/innerdoor", "pkg/policy/enforcementstatus"},
 	"pkg/innerdoor":     {"pkg/authorization", "pkg/authorization/upstreamform", "pkg/slots"},
 	"pkg/impersonation": {"apis", "pkg/authorization", "pkg/cel"},
 	"pkg/registry":      {"apis", "pkg/authorization", "pkg/cel", "pkg/impersonation", "pkg/slots"},
@@ -77,7 +78,7 @@ var layers = map[string][]string{
 
 	"pkg/apiserver": {
 		"apis", "generated", "pkg/version", "pkg/cel", "pkg/etcd", "pkg/authorization", "pkg/registry", "pkg/policy",
-		"pkg/admission", "pkg/aggregated", "pkg/barrier", "pkg/controller", "pkg/frontdoor", "pkg/enforcement", "pkg/features", "pkg/freshness", "pkg/granular", "pkg/impersonation", "pkg/innerdoor", "pkg/kubeapiservers", "pkg/registration",
+		"pkg/admission", "pkg/aggregated", "pkg/barrier", "pkg/controller", "pkg/frontdoor", "pkg/enforcement", "pkg/features", "pkg/freshness", "pkg/granular", "pkg/impersonation", "pkg/innerdoor", "pkg/kubeapiservers", "pkg/place", "pkg/registration",
 	},
 
 	"artifacts": {},

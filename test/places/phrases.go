@@ -126,7 +126,6 @@ var phrases = []struct{ class, phrase string }{
 	{"warning-audit", "would be denied: "},
 	{"problem-deny", "one of them could deny, and"},
 	{"problem-lacking", "not every kube-apiserver is known to call the inner door, so that such a request may be refused"},
-	{"problem-configuration", "no EnforcementConfiguration counts for such requests at the moment"},
 	{"review-depends", "the decision depends on conditions, which cannot be evaluated or shown here"},
 	{"review-how-to-see", "create the review of authorization.k8s.io/v1alpha1 with"},
 	{"review-versions", "the served versions have different answers"},

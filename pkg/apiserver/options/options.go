@@ -325,19 +325,17 @@ func (o CompletedOptions) applyAccess(config *apiserver.Config) error {
 	if err != nil {
 		return fmt.Errorf("fine-grained authorization: %w", err)
 	}
-	if frontDoor := config.ExtraConfig.FrontDoor; frontDoor != nil && frontDoor.Folding != nil {
-		frontDoor.Folding.MissesWebhooks = webhooks != nil && o.asksWebhooksAtFrontDoor() && frontDoor.InnerDoor.Manifest.AsksOthers
+	if frontDoor := config.ExtraConfig.FrontDoor; frontDoor != nil {
 		// The front door has one more check to make while kube-apiserver waits, so that there is one attempt.
-		if frontDoor.Folding.KubeAPIServer, err = o.Authorization.kubeAPIServer(min(o.Authorization.AllowCacheTTL, maxInnerDoorTTL), 0, 1); err != nil {
+		if frontDoor.KubeAPIServer, err = o.Authorization.kubeAPIServer(min(o.Authorization.AllowCacheTTL, maxInnerDoorTTL), 0, 1); err != nil {
 			return fmt.Errorf("authorization: %w", err)
 		}
-	}
-	if frontDoor := config.ExtraConfig.FrontDoor; frontDoor != nil && o.leavesConditions() {
-		kubeAPIServer, err := o.Authorization.kubeAPIServer(min(o.Authorization.AllowCacheTTL, maxInnerDoorTTL), 0, 1)
-		if err != nil {
-			return fmt.Errorf("authorization: %w", err)
+		if frontDoor.Folding != nil {
+			frontDoor.Folding.MissesWebhooks = webhooks != nil && o.asksWebhooksAtFrontDoor() && frontDoor.InnerDoor.Manifest.AsksOthers
 		}
-		frontDoor.Conditions = &apiserver.ConditionsConfig{KubeAPIServer: kubeAPIServer, Servers: o.FrontDoor.KubeAPIServers}
+		if o.leavesConditions() {
+			frontDoor.Conditions = &apiserver.ConditionsConfig{Servers: o.FrontDoor.KubeAPIServers}
+		}
 	}
 	chains, err := o.Authorization.Chains(apiserver.AuthorizerConfig{
 		Policies: config.ExtraConfig.Policies, Webhooks: webhooks, WebhooksAtFrontDoor: o.asksWebhooksAtFrontDoor(), Fields: fields, Node: o.demoAuthorizer(),

@@ -10,7 +10,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -65,7 +64,8 @@ type barred struct {
 	// remote has the groups of other servers for each group of the rule.
 	remote map[string][]string
 	// unseen has the parts about resources that the rule does not name, and matches by a wildcard.
-	unseen []BarrierPart
+	unseen    []BarrierPart
+	frontDoor bool
 }
 
 // barred returns what a barrier does about a rule. The front door decides about conditions that it can evaluate, so that the barrier does
@@ -79,7 +79,7 @@ func (s Server) barred(b *Barrier, index int, rule *policyv1alpha1.PolicyRule, r
 			return resource == path || slices.ContainsFunc(rule.APIGroups, func(group string) bool { return resource == qualified(group, path) })
 		})
 	}
-	result := &barred{Barrier: b, verbs: map[string]sets.Set[string]{}, reasons: map[string]map[string]string{}, remote: map[string][]string{}}
+	result := &barred{Barrier: b, frontDoor: s.FrontDoor, verbs: map[string]sets.Set[string]{}, reasons: map[string]map[string]string{}, remote: map[string][]string{}}
 	for _, part := range b.Parts {
 		if part.Rule != index {
 			continue
@@ -113,10 +113,10 @@ func (s Server) barred(b *Barrier, index int, rule *policyv1alpha1.PolicyRule, r
 	return result
 }
 
-// split returns the verbs of a rule for a resource that the barrier enforces, and the others by the reason.
-func (b *barred) split(group, path string, rule *policyv1alpha1.PolicyRule) (enforced []string, left map[string][]string) {
+// split returns those verbs for a resource that the barrier enforces, and the others by the reason.
+func (b *barred) split(group, path string, verbs []string) (enforced []string, left map[string][]string) {
 	left = map[string][]string{}
-	for _, verb := range resolved(rule.Verbs) {
+	for _, verb := range resolved(verbs) {
 		reason := cmp.Or(b.reasons[qualified(group, path)][verb], b.reasons[qualified(group, path)]["*"], b.reasons[path][verb])
 		switch isEnforced := b.verbs[path].Has(verb); {
 		//guard:status-own-groups-elsewhere
@@ -133,80 +133,49 @@ func (b *barred) split(group, path string, rule *policyv1alpha1.PolicyRule) (enf
 	return enforced, left
 }
 
-// atBarrier adds what a barrier does to requests for one entry of the resources of a rule in one of its groups, and what becomes of the
-// other requests. It returns false if the barrier does not matter.
-func (s Server) atBarrier(found findings, places *Places, effect policyv1alpha1.PolicyEffect, reads Reads, group, path string, rule *policyv1alpha1.PolicyRule, b *barred) bool {
-	if b == nil {
-		return false
-	}
-	enforced, left := b.split(group, path, rule)
-	name := qualified(group, path)
-	switch {
-	case b.Result == policyv1alpha1.ResultEnforced:
-		found.addAll(name, enforced, outcome{at: policyv1alpha1.EnforcedAtBarrier, result: policyv1alpha1.ResultEnforced, note: shortened(b.Message)})
-	case s.FrontDoor: // which denies meanwhile
+// Share implements Place.
+func (b *barred) Share(e Entry) (rest []Entry) {
+	enforced, left := b.split(e.Group, e.Path, e.Verbs)
+	outcome := Outcome{At: policyv1alpha1.EnforcedAtBarrier, Result: b.Result, Note: shortened(b.Message)}
+	if b.Result != policyv1alpha1.ResultEnforced && b.frontDoor { // which denies meanwhile
 		left[noteLater+b.Message] = enforced
-	default:
-		found.addAll(name, enforced, outcome{at: policyv1alpha1.EnforcedAtBarrier, result: b.Result, note: shortened(b.Message)})
+	} else {
+		e.Add(enforced, outcome)
 	}
 	for _, reason := range slices.Sorted(maps.Keys(left)) {
-		if len(left[reason]) == 0 {
-			continue
-		}
-		rest := *rule
-		rest.Verbs = left[reason]
-		s.without(found, places, effect, reads, group, path, &rest, reason)
+		rest = append(rest, e.leftOut(left[reason], reason)...)
 	}
-	if group == all {
-		s.atOtherServers(found, places, effect, reads, path, rule, b)
+	if e.Group != all {
+		return rest
 	}
-	return true
+	// The writes in groups that other servers serve are not seen.
+	writes := slices.DeleteFunc(slices.Clone(resolved(e.Verbs)), func(verb string) bool { return !writeVerbs.Has(verb) })
+	for _, group := range b.remote[all] {
+		e.Group = group
+		rest = append(rest, e.leftOut(writes, noteRemote)...)
+	}
+	return rest
 }
 
-// withoutUnseen adds what a rule does to requests that its barrier does not see and that the rule matches by a wildcard.
-func (s Server) withoutUnseen(found findings, places *Places, effect policyv1alpha1.PolicyEffect, reads Reads, rule *policyv1alpha1.PolicyRule, b *barred) {
-	if b == nil {
-		return
-	}
-	rest := *rule
+// leftOut returns requests with some verbs that a barrier does not refuse, for a reason.
+func (e Entry) leftOut(verbs []string, reason string) []Entry {
+	e.because = reason
+	return e.With(verbs, e.Versions, "")
+}
+
+// notNamed returns the requests that the barrier does not see and that the rule matches by a wildcard. of has what is common to them.
+func (b *barred) notNamed(of Entry) (entries []Entry) {
 	for _, part := range b.unseen {
-		rest.Verbs = part.Verbs
 		for _, resource := range part.Resources {
 			name, subresource, hasSubresource := strings.Cut(resource, "/")
-			of := schema.ParseGroupResource(name)
-			if hasSubresource {
-				of.Resource += "/" + subresource
+			parsed := schema.ParseGroupResource(name)
+			if of.Group, of.Path = parsed.Group, parsed.Resource; hasSubresource {
+				of.Path += "/" + subresource
 			}
-			s.without(found, places, effect, reads, of.Group, of.Resource, &rest, part.Reason)
+			entries = append(entries, of.leftOut(part.Verbs, part.Reason)...)
 		}
 	}
-}
-
-// atOtherServers adds what a rule with the group * does to writes in groups that other servers serve, and that its barrier does not see.
-func (s Server) atOtherServers(found findings, places *Places, effect policyv1alpha1.PolicyEffect, reads Reads, path string, rule *policyv1alpha1.PolicyRule, b *barred) {
-	rest := *rule
-	rest.Verbs = slices.DeleteFunc(slices.Clone(resolved(rule.Verbs)), func(verb string) bool { return !writeVerbs.Has(verb) })
-	if len(rest.Verbs) == 0 {
-		return
-	}
-	for _, group := range b.remote[all] {
-		s.without(found, places, effect, reads, group, path, &rest, noteRemote)
-	}
-}
-
-// without adds what a rule does to requests that other servers serve and that its barrier does not enforce, for a reason.
-func (s Server) without(found findings, places *Places, effect policyv1alpha1.PolicyEffect, reads Reads, group, path string, rule *policyv1alpha1.PolicyRule, reason string) {
-	others := findings{}
-	s.elsewhere(others, places, effect, reads, group, path, rule, sync.OnceValue(func() map[string][]string { return places.unlisted(effect, rule) }))
-	for _, o := range others.outcomes() {
-		part := others[o]
-		if o.result != policyv1alpha1.ResultEnforced && reason != "" {
-			o.note = shortened(reason)
-		}
-		for _, resource := range part.resources {
-			found.addAll(resource, part.byResource[resource], o)
-		}
-	}
+	return entries
 }
 
 // maxNoteBytes leaves room in a message for the rest of the sentence.

@@ -19,27 +19,27 @@ import (
 const maxListed = 8
 
 // message explains an outcome. It never has more than MaxEnforcementMessageBytes.
-func message(o outcome, reads Reads) string {
-	switch o.result {
+func message(o Outcome, reads Reads) string {
+	switch o.Result {
 	case policyv1alpha1.ResultEnforced:
 		switch {
-		case o.at == policyv1alpha1.EnforcedAtInnerDoor:
+		case o.At == policyv1alpha1.EnforcedAtInnerDoor:
 			return "the condition is evaluated at admission, by the inner door"
-		case o.at == policyv1alpha1.EnforcedAtKubeAPIServer:
+		case o.At == policyv1alpha1.EnforcedAtKubeAPIServer:
 			return "kube-apiserver handles conditions: it has the condition evaluated at admission, without the inner door"
-		case o.at == policyv1alpha1.EnforcedAtBarrier:
-			return strings.TrimSuffix("kube-apiserver evaluates the condition at admission, by the barrier of the policy: "+o.note, ": ")
-		case o.at == policyv1alpha1.EnforcedAtAggregatedServer:
+		case o.At == policyv1alpha1.EnforcedAtBarrier:
+			return strings.TrimSuffix("kube-apiserver evaluates the condition at admission, by the barrier of the policy: "+o.Note, ": ")
+		case o.At == policyv1alpha1.EnforcedAtAggregatedServer:
 			return "the condition is evaluated at admission, by the server of the resource"
 		case reads.level() == Request:
 			return "requests are decided at authorization"
-		case o.at == policyv1alpha1.EnforcedAtFrontDoor:
+		case o.At == policyv1alpha1.EnforcedAtFrontDoor:
 			return "requests are decided at authorization, once the namespace is in the cache of this server"
 		default:
 			return "the condition is evaluated at admission"
 		}
 	case policyv1alpha1.ResultInnerDoorUnknown, policyv1alpha1.ResultPending:
-		return o.note
+		return o.Note
 	case policyv1alpha1.ResultGrantsNothing:
 		return o.reason() + ", so that the policy allows none of them"
 	case policyv1alpha1.ResultWithholdsUnconditionally:
@@ -52,23 +52,23 @@ func message(o outcome, reads Reads) string {
 }
 
 // notEnforced explains that no request is decided.
-func notEnforced(o outcome) string {
+func notEnforced(o Outcome) string {
 	const reviewsOnly = "the front door is disabled, so that only reviews show the policy"
 	switch {
-	case o.note == "":
+	case o.Note == "":
 		return reviewsOnly
-	case o.at == policyv1alpha1.EnforcedAtBarrier:
-		return o.note
+	case o.At == policyv1alpha1.EnforcedAtBarrier:
+		return o.Note
 	}
-	return o.note + ", and " + reviewsOnly
+	return o.Note + ", and " + reviewsOnly
 }
 
 // reason says why a condition is not evaluated.
-func (o outcome) reason() string {
+func (o Outcome) reason() string {
 	switch {
-	case o.note != "":
-		return o.note
-	case o.at == policyv1alpha1.EnforcedAtFrontDoor:
+	case o.Note != "":
+		return o.Note
+	case o.At == policyv1alpha1.EnforcedAtFrontDoor:
 		return "conditions on objects are not evaluated for these requests to kube-apiserver"
 	}
 	return "conditions on objects are not evaluated for these requests to Proviso"

@@ -6,11 +6,8 @@ SPDX-License-Identifier: Apache-2.0
 package enforcementstatus
 
 import (
-	"cmp"
-	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -121,20 +118,25 @@ func (s Server) of(spec *policyv1alpha1.AuthorizationPolicySpec, reads Reads, b 
 				found.addAll(path, rule.Verbs, s.outcome(place, spec.Effect, reads, false))
 			}
 		}
-		unlisted := sync.OnceValue(func() map[string][]string { return places.unlisted(spec.Effect, rule) })
-		barred := s.barred(b, i, rule, reads)
+		all := Entry{Effect: spec.Effect, Reads: reads, Verbs: rule.Verbs, Versions: rule.APIVersions, found: found}
+		barred, others := s.barred(b, i, rule, reads), s.elsewhere(places)
 		for _, group := range rule.APIGroups {
 			for _, path := range rule.Resources {
-				s.resource(found, places, spec.Effect, reads, group, path, rule, unlisted, barred)
+				all.Group, all.Path = group, path
+				s.resource(all, barred, others)
 			}
 		}
-		//guard:status-unseen
-		s.withoutUnseen(found, places, spec.Effect, reads, rule, barred)
+		if barred != nil {
+			//guard:status-unseen
+			for _, e := range barred.notNamed(all) {
+				share(others, e)
+			}
+		}
 		for _, outcome := range found.outcomes() {
 			for _, part := range found.parts(outcome) {
 				entries = append(entries, policyv1alpha1.RuleEnforcement{
 					Rule: int32(i), Verbs: part.verbs, Resources: part.resources, //nolint:gosec // a policy has at most 64 rules
-					At: outcome.at, Result: outcome.result, Message: message(outcome, reads),
+					At: outcome.At, Result: outcome.Result, Message: message(outcome, reads),
 				})
 			}
 		}
@@ -193,76 +195,67 @@ func (s Server) others() policyv1alpha1.EnforcementPlace {
 	return policyv1alpha1.EnforcedAtReviews
 }
 
-// resource adds what a rule does to requests for one entry of its resources in one of its groups.
-func (s Server) resource(found findings, places *Places, effect policyv1alpha1.PolicyEffect, reads Reads, group, path string, rule *policyv1alpha1.PolicyRule, unlisted func() map[string][]string, barred *barred) {
-	name := qualified(group, path)
-	if s.servedElsewhere(group, rule.APIVersions) && !s.atBarrier(found, places, effect, reads, group, path, rule, barred) {
-		s.elsewhere(found, places, effect, reads, group, path, rule, unlisted)
+// resource adds what happens to requests for one entry of the resources of a rule in one of its groups.
+func (s Server) resource(e Entry, barred *barred, others []Place) {
+	if s.servedElsewhere(e.Group, e.Versions) {
+		if barred != nil {
+			others = append([]Place{barred}, others...)
+		}
+		share(others, e)
 	}
-	if group != "*" && !slices.Contains(servedGroups, group) {
+	if e.Group != "*" && !slices.Contains(servedGroups, e.Group) {
 		return
 	}
-	if reads.level() == Request {
-		found.addAll(name, rule.Verbs, s.outcome(policyv1alpha1.EnforcedAtServer, effect, reads, true))
+	if e.Reads.level() == Request {
+		e.Add(e.Verbs, s.outcome(policyv1alpha1.EnforcedAtServer, e.Effect, e.Reads, true))
 		return
 	}
-	enforced, folded := s.coverage(group, path, rule.APIVersions)
+	enforced, folded := s.coverage(e.Group, e.Path, e.Versions)
 	var evaluatedVerbs, foldedVerbs []string
 	isServed := false
-	for _, verb := range resolved(rule.Verbs) {
+	for _, verb := range resolved(e.Verbs) {
 		isServed = isServed || enforced.Has(verb) || folded.Has(verb)
 		if enforced.Has(verb) {
 			evaluatedVerbs = append(evaluatedVerbs, verb)
 		}
 		// What this server does not serve, it may be asked about in reviews, where the condition is folded as well.
-		isNamed := group != "*" && !slices.Contains(rule.Verbs, "*")
+		isNamed := e.Group != "*" && !slices.Contains(e.Verbs, "*")
 		//guard:status-served-folded
 		if folded.Has(verb) || isNamed && !enforced.Has(verb) {
 			foldedVerbs = append(foldedVerbs, verb)
 		}
 	}
 	//guard:status-not-served
-	if !isServed && group != "*" {
-		foldedVerbs = rule.Verbs
+	if !isServed && e.Group != "*" {
+		foldedVerbs = e.Verbs
 	}
-	found.addAll(name, evaluatedVerbs, s.outcome(policyv1alpha1.EnforcedAtServer, effect, reads, true))
-	found.addAll(name, foldedVerbs, s.outcome(policyv1alpha1.EnforcedAtServer, effect, reads, false))
+	e.Add(evaluatedVerbs, s.outcome(policyv1alpha1.EnforcedAtServer, e.Effect, e.Reads, true))
+	e.Add(foldedVerbs, s.outcome(policyv1alpha1.EnforcedAtServer, e.Effect, e.Reads, false))
 }
 
-// elsewhere adds what a rule does to requests that other servers serve.
-func (s Server) elsewhere(found findings, places *Places, effect policyv1alpha1.PolicyEffect, reads Reads, group, path string, rule *policyv1alpha1.PolicyRule, unlisted func() map[string][]string) {
-	h := s.handled(places, reads, group, path, rule)
-	found.addAll(qualified(group, path), h.verbs, outcome{at: policyv1alpha1.EnforcedAtKubeAPIServer, result: policyv1alpha1.ResultEnforced})
-	if h.rest == rule { // the common case, whose unlisted is shared
-		s.folded(found, places, effect, reads, group, path, rule, unlisted, "")
-		return
+// elsewhere returns the places of requests that other servers serve, after the barrier of the policy.
+func (s Server) elsewhere(p *Places) []Place {
+	if p == nil {
+		return []Place{folding{s}}
 	}
-	if h.writes != nil {
-		s.folded(found, places, effect, reads, group, path, h.writes, func() map[string][]string { return places.unlisted(effect, h.writes) }, h.note)
+	var places []Place
+	if p.facts.KubeAPIServers != nil && s.Writes != nil {
+		places = append(places, handling{p, s.Writes})
 	}
-	if h.rest != nil {
-		s.folded(found, places, effect, reads, group, path, h.rest, func() map[string][]string { return places.unlisted(effect, h.rest) }, "")
-	}
+	return append(append(places, p.facts.Others...), admission{p, map[*string]map[string][]string{}}, folding{s})
 }
 
-// folded adds what a rule does to requests that other servers serve and whose conditions no kube-apiserver gets. note explains that, unless
-// it is empty.
-func (s Server) folded(found findings, places *Places, effect policyv1alpha1.PolicyEffect, reads Reads, group, path string, rule *policyv1alpha1.PolicyRule, unlisted func() map[string][]string, note string) {
-	name, o := qualified(group, path), s.outcome(s.others(), effect, reads, false)
-	if o.result != policyv1alpha1.ResultEnforced {
-		o.note = note
+// folding is the last place, which leaves nothing: the front door, or reviews.
+type folding struct{ Server }
+
+// Share implements Place.
+func (f folding) Share(e Entry) []Entry {
+	o := f.outcome(f.others(), e.Effect, e.Reads, false)
+	if o.Result != policyv1alpha1.ResultEnforced {
+		o.Note = e.Note
 	}
-	if !places.areAsked(reads) {
-		found.addAll(name, rule.Verbs, o)
-		return
-	}
-	left := places.admission(found, effect, reads, group, path, rule, unlisted)
-	for _, reason := range slices.Sorted(maps.Keys(left)) {
-		if o.result != policyv1alpha1.ResultEnforced {
-			o.note = cmp.Or(note, reason)
-		}
-		found.addAll(name, left[reason], o)
-	}
+	e.Add(e.Verbs, o)
+	return nil
 }
 
 // servedElsewhere reports whether another server serves some of the requests that a rule describes in a group. This server
@@ -312,19 +305,19 @@ func qualified(group, path string) string {
 // outcome returns what a policy does in one place. evaluated is true if the place evaluates conditions on objects. A condition
 // that reads more than is known at authorization is folded in all other places. The front door knows the namespace as well as
 // the request at authorization.
-func (s Server) outcome(at policyv1alpha1.EnforcementPlace, effect policyv1alpha1.PolicyEffect, reads Reads, evaluated bool) outcome {
+func (s Server) outcome(at policyv1alpha1.EnforcementPlace, effect policyv1alpha1.PolicyEffect, reads Reads, evaluated bool) Outcome {
 	switch {
 	case at == policyv1alpha1.EnforcedAtReviews:
-		return outcome{at: at, result: policyv1alpha1.ResultNotEnforced}
+		return Outcome{At: at, Result: policyv1alpha1.ResultNotEnforced}
 	//guard:status-folded-condition
 	case evaluated, reads.level() == Request, reads.level() == Namespace && at == policyv1alpha1.EnforcedAtFrontDoor:
-		return outcome{at: at, result: policyv1alpha1.ResultEnforced}
+		return Outcome{At: at, Result: policyv1alpha1.ResultEnforced}
 	case effect == policyv1alpha1.PolicyEffectAllow:
-		return outcome{at: at, result: policyv1alpha1.ResultGrantsNothing}
+		return Outcome{At: at, Result: policyv1alpha1.ResultGrantsNothing}
 	case effect == policyv1alpha1.PolicyEffectNoOpinion:
-		return outcome{at: at, result: policyv1alpha1.ResultWithholdsUnconditionally}
+		return Outcome{At: at, Result: policyv1alpha1.ResultWithholdsUnconditionally}
 	default:
-		return outcome{at: at, result: policyv1alpha1.ResultDeniesUnconditionally}
+		return Outcome{At: at, Result: policyv1alpha1.ResultDeniesUnconditionally}
 	}
 }
 

@@ -14,14 +14,6 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 )
 
-// outcome is a result in a place.
-type outcome struct {
-	at     policyv1alpha1.EnforcementPlace
-	result policyv1alpha1.EnforcementResult
-	// note says why, if the place and the result do not.
-	note string
-}
-
 // The order of places, and of the results in one place, in which a status has them for one rule.
 var (
 	orderOfPlaces = []policyv1alpha1.EnforcementPlace{
@@ -41,7 +33,7 @@ var severity = []policyv1alpha1.EnforcementResult{
 }
 
 // findings are the verbs of each resource that have an outcome, in the order in which they were found.
-type findings map[outcome]*part
+type findings map[Outcome]*part
 
 // part is some verbs of some resources.
 type part struct {
@@ -52,18 +44,18 @@ type part struct {
 }
 
 // outcomes returns the outcomes that were found, in order.
-func (f findings) outcomes() []outcome {
-	return slices.SortedFunc(maps.Keys(f), func(a, b outcome) int {
+func (f findings) outcomes() []Outcome {
+	return slices.SortedFunc(maps.Keys(f), func(a, b Outcome) int {
 		return cmp.Or(
-			cmp.Compare(slices.Index(orderOfPlaces, a.at), slices.Index(orderOfPlaces, b.at)),
-			cmp.Compare(slices.Index(orderOfResults, a.result), slices.Index(orderOfResults, b.result)),
-			cmp.Compare(a.note, b.note))
+			cmp.Compare(slices.Index(orderOfPlaces, a.At), slices.Index(orderOfPlaces, b.At)),
+			cmp.Compare(slices.Index(orderOfResults, a.Result), slices.Index(orderOfResults, b.Result)),
+			cmp.Compare(a.Note, b.Note))
 	})
 }
 
 // addAll adds verbs of a resource that have the outcome o, each once. The findings keep the slice verbs: the caller must not change
 // it afterwards.
-func (f findings) addAll(resource string, verbs []string, o outcome) {
+func (f findings) addAll(resource string, verbs []string, o Outcome) {
 	if len(verbs) == 0 {
 		return
 	}
@@ -89,7 +81,7 @@ func (f findings) addAll(resource string, verbs []string, o outcome) {
 // parts returns the resources and verbs that have the outcome o, or nil if there are none. Each part becomes one entry
 // of a policy's status. Resources with equal lists of verbs share a part, until it has policy.MaxRuleEntries resources;
 // the next resource then begins another part.
-func (f findings) parts(o outcome) []part {
+func (f findings) parts(o Outcome) []part {
 	all := f[o]
 	if all == nil {
 		return nil

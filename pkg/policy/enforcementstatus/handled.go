@@ -20,27 +20,24 @@ const (
 	noteOtherServers = "kube-apiserver is not known to serve these versions itself, so that it does not get conditions about them"
 )
 
-// handled divides the requests for one entry of the resources of a rule in one of its groups.
-type handled struct {
-	// verbs are those on which every kube-apiserver enforces the condition itself, in the versions that it serves.
-	verbs []string
-	// writes are other writes, whose conditions kube-apiservers do not get because of what note says. They are nil if there are none.
-	writes *policyv1alpha1.PolicyRule
-	note   string
-	// rest are all other requests. They are nil if there are none.
-	rest *policyv1alpha1.PolicyRule
+// handling are the kube-apiservers that handle conditions.
+type handling struct {
+	*Places
+	// left is Server.Writes.
+	left func(group, resource, subresource string) []string
 }
 
-// handled returns which conditions kube-apiservers enforce themselves. Conditions that read no object are decided at authorization.
-func (s Server) handled(places *Places, reads Reads, group, path string, rule *policyv1alpha1.PolicyRule) handled {
-	if places == nil || places.facts.KubeAPIServers == nil || reads.level() != More || s.Writes == nil {
-		return handled{rest: rule}
+// Share implements Place. Every kube-apiserver enforces a condition itself on writes in the versions that it serves. Conditions that read no object are
+// decided at authorization.
+func (h handling) Share(e Entry) []Entry {
+	if e.Reads.level() != More {
+		return []Entry{e}
 	}
-	resource, subresource, _ := strings.Cut(path, "/")
+	resource, subresource, _ := strings.Cut(e.Path, "/")
 	//guard:status-reads-without-conditions
-	isWrite := func(verb string) bool { return slices.Contains(s.Writes(group, resource, subresource), verb) }
+	isWrite := func(verb string) bool { return slices.Contains(h.left(e.Group, resource, subresource), verb) }
 	var writes, others []string
-	for _, verb := range resolved(rule.Verbs) {
+	for _, verb := range resolved(e.Verbs) {
 		if isWrite(verb) {
 			writes = append(writes, verb)
 		} else {
@@ -48,36 +45,37 @@ func (s Server) handled(places *Places, reads Reads, group, path string, rule *p
 		}
 	}
 	if len(writes) == 0 {
-		return handled{rest: rule}
+		return []Entry{e}
 	}
-	result := handled{writes: with(rule, writes, rule.APIVersions), rest: with(rule, others, rule.APIVersions)}
-	servers := places.facts.KubeAPIServers
-	switch isWildcard := group == "*" || resource == "*"; {
+	enforced := Outcome{At: policyv1alpha1.EnforcedAtKubeAPIServer, Result: policyv1alpha1.ResultEnforced}
+	rest, servers := e.With(others, e.Versions, ""), h.facts.KubeAPIServers
+	switch isWildcard := e.Group == "*" || resource == "*"; {
 	//guard:status-kube-apiservers-do-not-handle-conditions
-	case !places.handle():
-		result.note = notHandled(places)
-	case isWildcard:
-		// It also describes requests that other servers serve.
-		return handled{verbs: writes, rest: rule}
+	case !h.handle():
+		return append(e.With(writes, e.Versions, notHandled(h.Places)), rest...)
+	case isWildcard: // it also describes requests that other servers serve
+		e.Add(writes, enforced)
+		return []Entry{e}
 	//guard:status-fields-excluded-conditions
-	case servers.excludes(group, resource):
-		if places.facts.InnerDoor == nil {
-			result.note = noteExcluded
+	case servers.excludes(e.Group, resource):
+		note := ""
+		if h.facts.InnerDoor == nil {
+			note = noteExcluded
 		}
-	default:
-		result.note = noteOtherServers
-		some, every := places.local(group, rule.APIVersions)
-		//guard:status-versions-without-conditions
-		if some {
-			result.verbs = writes
-			result.writes = with(rule, writes, places.remote(group, rule.APIVersions))
-		}
-		//guard:status-some-versions-without-conditions
-		if every {
-			result.writes = nil
-		}
+		return append(e.With(writes, e.Versions, note), rest...)
 	}
-	return result
+	versions := e.Versions
+	some, every := h.local(e.Group, e.Versions)
+	//guard:status-versions-without-conditions
+	if some {
+		e.Add(writes, enforced)
+		versions = h.remote(e.Group, e.Versions)
+	}
+	//guard:status-some-versions-without-conditions
+	if every {
+		return rest
+	}
+	return append(e.With(writes, versions, noteOtherServers), rest...)
 }
 
 // notHandled returns a note about kube-apiservers that do not handle conditions. The inner door has notes of its own.
@@ -89,16 +87,6 @@ func notHandled(places *Places) string {
 		return shortened(noteNotHandled + problem)
 	}
 	return shortened(noteNotHandled + "they have not been probed yet")
-}
-
-// with returns a rule with other verbs and versions, or nil if there are no verbs.
-func with(rule *policyv1alpha1.PolicyRule, verbs, versions []string) *policyv1alpha1.PolicyRule {
-	if len(verbs) == 0 {
-		return nil
-	}
-	other := *rule
-	other.Verbs, other.APIVersions = verbs, versions
-	return &other
 }
 
 // remote returns the versions of a group that a rule has and that kube-apiserver is not known to serve itself.

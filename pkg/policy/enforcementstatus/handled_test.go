@@ -116,30 +116,12 @@ func TestHandled(t *testing.T) {
 	}
 }
 
-// TestAreHandled says whether the conditions in a review are enforced by kube-apiserver, and whether the facts are known.
-func TestAreHandled(t *testing.T) {
+// TestHandlingIsKnown knows the facts once kube-apiservers have been probed.
+func TestHandlingIsKnown(t *testing.T) {
 	t.Parallel()
 	known := facts()
-	known.InnerDoor, known.KubeAPIServers = nil, &enforcementstatus.KubeAPIServers{Probed: true, Excluded: []schema.GroupResource{{Resource: "secrets"}}}
+	known.InnerDoor, known.KubeAPIServers = nil, &enforcementstatus.KubeAPIServers{Probed: true}
 	places := enforcementstatus.NewPlaces(known)
-	for name, tc := range map[string]struct {
-		version         string
-		group, resource string
-		want            bool
-	}{
-		"kube-apiserver":           {"v1", "", "claims", true},
-		"another server":           {"v2", "example.com", "widgets", false},
-		"a version that is not":    {"v9", "", "claims", false},
-		"a resource with excluded": {"v1", "", "secrets", false},
-	} {
-		if got := places.AreHandled(tc.version, schema.GroupResource{Group: tc.group, Resource: tc.resource}); got != tc.want {
-			t.Errorf("%s: got %t", name, got)
-		}
-	}
-	var none *enforcementstatus.Places
-	if none.AreHandled("v1", schema.GroupResource{Resource: "claims"}) {
-		t.Error("without places, kube-apiserver handles conditions")
-	}
 	server := enforcementstatus.Server{FrontDoor: true, Places: func() *enforcementstatus.Places { return places }}
 	if !server.AreKnown() {
 		t.Error("the facts are not known")

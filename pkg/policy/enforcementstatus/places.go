@@ -87,6 +87,8 @@ type Facts struct {
 	// describe what follows from them; they are here so that a change changes the Places, and with them the status of policies.
 	Remote []schema.GroupVersion
 	Own    map[schema.GroupVersion]string
+	// Others are all other places. They come before the inner door and other aggregated servers.
+	Others []Place
 }
 
 // Places reports which conditions other components evaluate at admission. It is immutable. If nil, they evaluate none.
@@ -146,12 +148,6 @@ func (p *Places) areKnown() bool {
 // handle reports whether every kube-apiserver is known to handle conditions.
 func (p *Places) handle() bool {
 	return p != nil && p.facts.KubeAPIServers != nil && p.facts.KubeAPIServers.Probed && p.facts.KubeAPIServers.Problem == ""
-}
-
-// AreHandled reports whether every kube-apiserver itself enforces the conditions on those writes to a resource in one version that the front
-// door leaves to it.
-func (p *Places) AreHandled(version string, resource schema.GroupResource) bool {
-	return p.handle() && !p.facts.KubeAPIServers.excludes(resource.Group, resource.Resource) && p.facts.Versions[resource.Group][version]
 }
 
 // matching returns the known targets that match a group and an entry of the resources of a rule, and whether other resources may match, too.
@@ -230,56 +226,74 @@ func (p *Places) has(t target) bool {
 	return isListed || len(p.aggregated[t]) > 0
 }
 
-// unlisted returns the result of admission for resources for which other components evaluate no conditions. The result is the same for
-// all of them, and is computed once for a rule, because a rule may have thousands of resources.
-func (p *Places) unlisted(effect policyv1alpha1.PolicyEffect, rule *policyv1alpha1.PolicyRule) map[string][]string {
-	if p == nil {
-		return nil
+// admission are the other components that evaluate conditions at admission: the inner door, and other aggregated servers.
+type admission struct {
+	*Places
+	// cache has the verbs by their notes for resources that the components do not have. They are the same for all of these, and a rule may have thousands
+	// of resources. The key is the list of verbs.
+	cache map[*string]map[string][]string
+}
+
+// Share implements Place. What it leaves has a note, which explains why the front door alone decides.
+func (a admission) Share(e Entry) (rest []Entry) {
+	if !a.areAsked(e.Reads) {
+		return []Entry{e}
 	}
-	left := map[string][]string{}
-	for _, verb := range resolved(rule.Verbs) {
-		note := p.note(target{}, verb, effect, false)
-		left[note] = append(left[note], verb)
+	left := a.share(e)
+	for _, note := range slices.Sorted(maps.Keys(left)) {
+		rest = append(rest, e.With(left[note], e.Versions, cmp.Or(e.Note, note))...)
+	}
+	return rest
+}
+
+// notListed returns the verbs of requests for a resource that the components do not have, by their notes. The caller must not change the result.
+func (a admission) notListed(e Entry) map[string][]string {
+	left := a.cache[&e.Verbs[0]]
+	if left == nil {
+		left = map[string][]string{}
+		for _, verb := range resolved(e.Verbs) {
+			note := a.note(target{}, verb, e.Effect, false)
+			left[note] = append(left[note], verb)
+		}
+		a.cache[&e.Verbs[0]] = left
 	}
 	return left
 }
 
-// admission adds to found the results of a rule where other components evaluate its condition at admission. It returns the verbs of all
-// other requests, which the front door decides alone, by the note that explains it. The caller must not change the returned map. unlisted
-// must return the result of Places.unlisted for the rule.
-func (p *Places) admission(found findings, effect policyv1alpha1.PolicyEffect, reads Reads, group, path string, rule *policyv1alpha1.PolicyRule, unlisted func() map[string][]string) map[string][]string {
-	targets, others := p.matching(group, path)
-	if !others && !p.has(targets[0]) {
-		return unlisted()
+// share adds what happens at admission, and returns the verbs of all other requests by their notes. The caller must not change the result.
+func (a admission) share(e Entry) map[string][]string {
+	targets, others := a.matching(e.Group, e.Path)
+	if !others && !a.has(targets[0]) {
+		return a.notListed(e)
 	}
 	left := map[string][]string{}
 	if others {
-		left[""] = rule.Verbs
+		left[""] = e.Verbs
 	}
 	areLocal := make([]locality, len(targets)) // a rule may have many versions, and many verbs
 	for i, t := range targets {
-		areLocal[i].some, areLocal[i].every = p.local(t.group, rule.APIVersions)
+		areLocal[i].some, areLocal[i].every = a.local(t.group, e.Versions)
 	}
-	for _, verb := range resolved(rule.Verbs) {
+	for _, verb := range resolved(e.Verbs) {
 		for i, t := range targets {
 			locality := areLocal[i]
-			isEnforced, remaining, problem := p.atServer(t, verb, rule.APIVersions)
-			if isEnforced && reads.level() == More {
-				found.addAll(qualified(group, path), []string{verb}, outcome{at: policyv1alpha1.EnforcedAtAggregatedServer, result: policyv1alpha1.ResultEnforced})
+			isEnforced, remaining, problem := a.atServer(t, verb, e.Versions)
+			if isEnforced && e.Reads.level() == More {
+				e.Add([]string{verb}, Outcome{At: policyv1alpha1.EnforcedAtAggregatedServer, Result: policyv1alpha1.ResultEnforced})
 				if len(remaining) == 0 {
 					continue
 				}
-				locality.some, locality.every = p.local(t.group, remaining)
+				locality.some, locality.every = a.local(t.group, remaining)
 			}
-			o, isAtAdmission := p.outcome(t, verb, effect, reads, locality.some)
+			o, isAtAdmission := a.outcome(t, verb, e.Effect, e.Reads, locality.some)
 			if isAtAdmission {
-				found.addAll(qualified(group, path), []string{verb}, o)
+				e.Add([]string{verb}, o)
 			}
-			if p.isImpossible(t, verb) && slices.ContainsFunc(resolved(rule.Verbs), p.writes[t].Has) {
+			if a.isImpossible(t, verb) && slices.ContainsFunc(resolved(e.Verbs), a.writes[t].Has) {
 				continue // such a rule means the other verbs
 			}
-			if all := locality.every; !others && (!isAtAdmission || o.note != noteUnseen && !all) {
-				note := cmp.Or(problem, p.note(t, verb, effect, all))
+			if all := locality.every; !others && (!isAtAdmission || o.Note != noteUnseen && !all) {
+				note := cmp.Or(problem, a.note(t, verb, e.Effect, all))
 				left[note] = append(left[note], verb)
 			}
 		}
@@ -292,29 +306,29 @@ type locality struct{ some, every bool }
 
 // outcome returns the result at the inner door of a policy for requests with a verb. isLocal is true if kube-apiserver itself serves one of
 // the versions. It returns false if the front door decides all of these requests alone.
-func (p *Places) outcome(t target, verb string, effect policyv1alpha1.PolicyEffect, reads Reads, isLocal bool) (o outcome, ok bool) {
+func (p *Places) outcome(t target, verb string, effect policyv1alpha1.PolicyEffect, reads Reads, isLocal bool) (o Outcome, ok bool) {
 	if !p.writes[t].Has(verb) {
-		return outcome{}, false
+		return Outcome{}, false
 	}
 	const at = policyv1alpha1.EnforcedAtInnerDoor
 	switch {
 	//guard:status-selectors-inner-door
 	case effect == policyv1alpha1.PolicyEffectAllow && reads.hasUnseen():
-		return outcome{at, policyv1alpha1.ResultGrantsNothing, noteUnseen}, true
+		return Outcome{at, policyv1alpha1.ResultGrantsNothing, noteUnseen}, true
 	//guard:status-deny-inner-door
 	case reads.level() < More || effect != policyv1alpha1.PolicyEffectAllow && effect != policyv1alpha1.PolicyEffectNoOpinion:
-		return outcome{}, false
+		return Outcome{}, false
 	case reads.hasUnseen():
-		return outcome{at, policyv1alpha1.ResultWithholdsUnconditionally, noteUnseen}, true
+		return Outcome{at, policyv1alpha1.ResultWithholdsUnconditionally, noteUnseen}, true
 	//guard:status-versions-other-servers
 	case !isLocal:
-		return outcome{}, false
+		return Outcome{}, false
 	}
 	//guard:status-servers-lack-inner-door
 	if note := p.facts.InnerDoor.lacking(); note != "" {
-		return outcome{at, policyv1alpha1.ResultInnerDoorUnknown, note}, true
+		return Outcome{at, policyv1alpha1.ResultInnerDoorUnknown, note}, true
 	}
-	return outcome{at: at, result: policyv1alpha1.ResultEnforced}, true
+	return Outcome{At: at, Result: policyv1alpha1.ResultEnforced}, true
 }
 
 // atServer reports whether another aggregated server evaluates conditions on requests with a verb in at least one version of a rule.
@@ -373,32 +387,4 @@ func (p *Places) note(t target, verb string, effect policyv1alpha1.PolicyEffect,
 		return noteNotLocal
 	}
 	return ""
-}
-
-// Reviewed reports whether another component evaluates the conditions in the answer to a review about one verb, version and resource.
-// isDenial is true if one of the conditions could deny. If no component evaluates them, problem explains why; it is empty for requests
-// that no other component decides.
-func (p *Places) Reviewed(verb, version string, resource schema.GroupResource, subresource string, isDenial bool) (isEvaluated bool, problem string) {
-	t := target{resource.Group, resource.Resource, subresource}
-	if p == nil {
-		return false, ""
-	}
-	if isEnforced, _, problem := p.atServer(t, verb, []string{version}); isEnforced || problem != "" {
-		return isEnforced, problem
-	}
-	if !p.writes[t].Has(verb) {
-		return false, ""
-	}
-	switch some, _ := p.local(t.group, []string{version}); {
-	case isDenial:
-		return false, "one of them could deny, and " + noteDeny + ", so that such a request is denied"
-	//guard:status-reviews-versions-other-servers
-	case !some:
-		return false, noteNotLocal
-	case p.facts.InnerDoor.MissesWebhooks:
-		return false, noteWebhooks
-	case !p.facts.InnerDoor.Probed, len(p.facts.InnerDoor.Lacking) > 0:
-		return false, "not every kube-apiserver is known to call the inner door, so that such a request may be refused"
-	}
-	return true, ""
 }

@@ -186,55 +186,6 @@ func TestPlacesEqual(t *testing.T) {
 	}
 }
 
-// TestReviewed says whether the inner door evaluates the conditions of an answer.
-func TestReviewed(t *testing.T) {
-	t.Parallel()
-	claims, widgets := schema.GroupResource{Resource: "claims"}, schema.GroupResource{Group: "example.com", Resource: "widgets"}
-	notProbed := facts()
-	notProbed.InnerDoor.Probed = false
-	misses := facts()
-	misses.InnerDoor.MissesWebhooks = true
-	for _, tc := range []struct {
-		name          string
-		facts         enforcementstatus.Facts
-		verb, version string
-		resource      schema.GroupResource
-		subresource   string
-		isDenial      bool
-		want          bool
-		problem       string
-	}{
-		{name: "a write", facts: facts(), verb: "create", version: "v1", resource: claims, want: true},
-		{name: "a read", facts: facts(), verb: "get", version: "v1", resource: claims},
-		{name: "another resource", facts: facts(), verb: "create", version: "v1", resource: schema.GroupResource{Resource: "secrets"}},
-		{name: "another group", facts: facts(), verb: "create", version: "v1", resource: schema.GroupResource{Group: "apps", Resource: "claims"}},
-		{name: "a subresource", facts: facts(), verb: "update", version: "v1", resource: claims, subresource: "status", want: true},
-		{name: "another subresource", facts: facts(), verb: "update", version: "v1", resource: claims, subresource: "scale"},
-		{name: "a version of another server", facts: facts(), verb: "create", version: "v2", resource: widgets, problem: noteNotLocal},
-		{name: "a version that is not registered", facts: facts(), verb: "create", version: "v3", resource: widgets, problem: noteNotLocal},
-		{name: "a Deny", facts: facts(), verb: "create", version: "v1", resource: claims, isDenial: true, problem: "one of them could deny"},
-		{name: "a server that lacks it", facts: facts("https://a"), verb: "create", version: "v1", resource: claims, problem: "not every kube-apiserver is known"},
-		{name: "not probed", facts: notProbed, verb: "create", version: "v1", resource: claims, problem: "not every kube-apiserver is known"},
-		{name: "webhooks could deny what does not reach it", facts: misses, verb: "create", version: "v1", resource: claims, problem: "set askOtherAuthorizers: false"},
-		{name: "no inner door", verb: "create", version: "v1", resource: claims},
-		{name: "a Deny in a version of another server", facts: facts(), verb: "create", version: "v2", resource: widgets, isDenial: true, problem: "one of them could deny"},
-		{name: "a write that no request is", facts: facts(), verb: "create", version: "v1", resource: claims, subresource: "status"},
-		{name: "a Deny of what is not decided", facts: facts(), verb: "get", version: "v1", resource: claims, isDenial: true},
-		{name: "no version", facts: facts(), verb: "create", resource: claims, problem: noteNotLocal},
-	} {
-		got, problem := enforcementstatus.NewPlaces(tc.facts).Reviewed(tc.verb, tc.version, tc.resource, tc.subresource, tc.isDenial)
-		if got != tc.want || !strings.Contains(problem, tc.problem) || (problem == "") != (tc.problem == "") || strings.Contains(problem, "https://") {
-			t.Errorf("%s: got %t, %q, want %t, %q", tc.name, got, problem, tc.want, tc.problem)
-		}
-	}
-	var none *enforcementstatus.Places
-	if got, problem := none.Reviewed("create", "v1", claims, "", true); got || problem != "" {
-		t.Errorf("nothing is known: got %t, %q", got, problem)
-	}
-}
-
-const noteNotLocal = "kube-apiserver is not known to serve these versions itself"
-
 // TestAggregatedServers says for which requests another aggregated server evaluates a condition.
 func TestAggregatedServers(t *testing.T) {
 	t.Parallel()
@@ -288,12 +239,6 @@ func TestAggregatedServers(t *testing.T) {
 			if got := enforcementstatus.Effective(entries).Message; !strings.Contains(got, tc.message) {
 				t.Errorf("%s, %s: got %q, want %q", tc.name, name, got, tc.message)
 			}
-		}
-	}
-	for version, want := range map[string]string{"v1": "", "v2": "does not count", "v3": "nothing"} {
-		isEvaluated, problem := enforcementstatus.NewPlaces(all).Reviewed("create", version, schema.GroupResource{Group: "things.io", Resource: "things"}, "", true)
-		if isEvaluated != (want == "") || strings.Contains(problem, "does not count") != (want == "does not count") {
-			t.Errorf("a review of %s: got %t, %q", version, isEvaluated, problem)
 		}
 	}
 }

@@ -32,11 +32,9 @@ type Reviewer struct {
 	// Enforced reports whether this server enforces conditions on a request itself. If nil,
 	// it enforces none.
 	Enforced func(attributes authorizer.Attributes) bool
-	// Elsewhere reports whether other components evaluate the conditions of an answer, and a problem if they usually do but not
-	// now. isDenial says that one of the conditions could deny. If nil, no other component does.
-	Elsewhere func(record authorizer.AttributesRecord, isDenial bool) (isEvaluated bool, problem string)
-	// Unenforced returns a decision without the conditions that kube-apiserver enforces itself. If nil, it enforces none.
-	Unenforced func(record authorizer.AttributesRecord, decision authorization.Decision) authorization.Decision
+	// Evaluated reports whether this server or another component evaluates the conditions of a decision on a request, and a problem if one usually does
+	// but not now. If nil, Enforced says so.
+	Evaluated func(ctx context.Context, record authorizer.AttributesRecord, decision authorization.Decision) (isEvaluated bool, problem string)
 	// Versions returns the versions in which this server serves the resource that attributes name. With a mode, a review
 	// without a version is answered for them. If nil, or if there are none, the answer of such a review is folded.
 	Versions func(attributes authorizer.Attributes) []string
@@ -72,7 +70,7 @@ func (r *Reviewer) Review(ctx context.Context, record authorizer.AttributesRecor
 		decision = decision.FoldReview()
 		hint, warnings = hintWildcards, append(warnings, warningWildcards)
 	default:
-		warnings = r.warningsOf(record, decision)
+		warnings = r.warningsOf(ctx, record, decision)
 	}
 	status := authorization.Status(decision)
 	if hint != "" && !status.Allowed {
@@ -111,23 +109,17 @@ const (
 
 // warningsOf returns the warnings for a caller who gets the conditions of a decision. There is none if this server or another component
 // evaluates them.
-func (r *Reviewer) warningsOf(record authorizer.AttributesRecord, decision authorization.Decision) []string {
-	warnings := r.Warnings(record)
-	if r.Unenforced != nil && len(warnings) > 0 {
-		if decision = r.Unenforced(record, decision); decision.IsUnconditional() {
-			return nil
-		}
+func (r *Reviewer) warningsOf(ctx context.Context, record authorizer.AttributesRecord, decision authorization.Decision) []string {
+	if r.Evaluated == nil {
+		return r.Warnings(record)
 	}
-	if len(warnings) == 0 || r.Elsewhere == nil {
-		return warnings
-	}
-	switch isEvaluated, problem := r.Elsewhere(record, decision.CanBecomeDenied()); {
+	switch isEvaluated, problem := r.Evaluated(ctx, record, decision); {
 	case isEvaluated:
 		return nil
 	case problem != "":
 		return []string{fmt.Sprintf(warningNotNow, describe(record), problem)}
 	}
-	return warnings
+	return []string{fmt.Sprintf(warningNotEnforced, describe(record))}
 }
 
 // Warnings returns the warnings for a caller who gets conditions on a request. There is one, unless

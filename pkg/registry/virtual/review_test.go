@@ -125,50 +125,30 @@ func TestReviewSaysWhoEnforces(t *testing.T) {
 	}
 }
 
-// TestElsewhere has conditions that another component evaluates, or usually evaluates.
-func TestElsewhere(t *testing.T) {
+// TestEvaluated has conditions that a component evaluates, or usually evaluates.
+func TestEvaluated(t *testing.T) {
 	t.Parallel()
 	record := authorizer.AttributesRecord{ResourceRequest: true, Verb: "create", APIVersion: "v1", Resource: "things"}
 	config := &authorizationapi.ConditionalAuthorizationConfiguration{Mode: authorizationapi.ConditionsModeHumanReadable}
-	elsewhere := func(isEvaluated bool, problem string) func(authorizer.AttributesRecord, bool) (bool, string) {
-		return func(a authorizer.AttributesRecord, isDenial bool) (bool, string) {
-			if a.Verb != "create" || a.Resource != "things" {
-				t.Errorf("asked about %+v", a)
-			}
-			if isDenial {
-				return false, "it could deny"
-			}
-			return isEvaluated, problem
-		}
-	}
 	const standard = "this server does not enforce conditions on create things"
-	to := func(rest authorization.Decision) func(authorizer.AttributesRecord, authorization.Decision) authorization.Decision {
-		return func(a authorizer.AttributesRecord, _ authorization.Decision) authorization.Decision {
-			if a.Verb != "create" || a.Resource != "things" {
-				t.Errorf("asked about %+v", a)
-			}
-			return rest
-		}
-	}
 	for _, tc := range []struct {
-		name       string
-		decision   authorization.Decision
-		elsewhere  func(authorizer.AttributesRecord, bool) (bool, string)
-		unenforced func(authorizer.AttributesRecord, authorization.Decision) authorization.Decision
-		want       string
+		name        string
+		decision    authorization.Decision
+		isEvaluated bool
+		problem     string
+		want        string
 	}{
-		{name: "kube-apiserver itself", decision: denyIf, elsewhere: elsewhere(true, ""), unenforced: to(authorization.NoOpinion("", nil))},
-		{name: "kube-apiserver itself, and nobody else", decision: denyIf, unenforced: to(authorization.NoOpinion("", nil))},
-		{name: "kube-apiserver itself, one of several", decision: denyIf, elsewhere: elsewhere(true, ""), unenforced: to(denyIf), want: "conditions on create things are not evaluated: it could deny"},
-		{name: "kube-apiserver itself and another component", decision: denyIf, elsewhere: elsewhere(true, ""), unenforced: to(allowIf)},
-		{name: "nobody", decision: allowIf, want: standard},
-		{name: "another component", decision: allowIf, elsewhere: elsewhere(true, "")},
-		{name: "another component, a Deny", decision: denyIf, elsewhere: elsewhere(true, ""), want: "conditions on create things are not evaluated: it could deny"},
-		{name: "not now", decision: allowIf, elsewhere: elsewhere(false, "it is away"), want: "conditions on create things are not evaluated: it is away"},
-		{name: "not this request", decision: allowIf, elsewhere: elsewhere(false, ""), want: standard},
-		{name: "unconditional", decision: authorization.Allow("", nil), elsewhere: elsewhere(false, "it is away")},
+		{name: "a component", decision: denyIf, isEvaluated: true},
+		{name: "not now", decision: allowIf, problem: "it is away", want: "conditions on create things are not evaluated: it is away"},
+		{name: "no component", decision: allowIf, want: standard},
+		{name: "unconditional", decision: authorization.Allow("", nil), problem: "it is away"},
 	} {
-		r := &virtual.Reviewer{Chain: chainOf(t, tc.decision), Conditional: true, Elsewhere: tc.elsewhere, Unenforced: tc.unenforced}
+		r := &virtual.Reviewer{Chain: chainOf(t, tc.decision), Conditional: true, Evaluated: func(_ context.Context, a authorizer.AttributesRecord, decision authorization.Decision) (bool, string) {
+			if a.Verb != "create" || a.Resource != "things" || decision.CanBecomeDenied() != tc.decision.CanBecomeDenied() {
+				t.Errorf("%s: asked about %+v, %s", tc.name, a, decision.DependsOn())
+			}
+			return tc.isEvaluated, tc.problem
+		}}
 		_, warnings := r.Review(t.Context(), record, config)
 		if got := strings.Join(warnings, "; "); !strings.HasPrefix(got, tc.want) || (got == "") != (tc.want == "") {
 			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)

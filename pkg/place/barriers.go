@@ -1,0 +1,66 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package place
+
+import (
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+)
+
+// Barriers says which Deny conditions kube-apiserver enforces at admission, so that the front door does not fold them. A barrier is a
+// ValidatingAdmissionPolicy that refuses what a Deny policy denies. It is no Place: it takes single conditions of a decision, whatever the place of the request is.
+// All functions are required, and may be called concurrently.
+type Barriers struct {
+	// Covers reports whether every kube-apiserver is known to have a barrier that refuses a request if a policy denies it. The policy is the
+	// one from which the condition with an ID comes. It must return false for requests that components authorize without sending them.
+	Covers func(conditionID string, a authorizer.Attributes) bool
+	// Audits reports whether kube-apiserver evaluates a policy in Audit for a request at admission, with the barrier of the policy.
+	Audits func(conditionID string, a authorizer.Attributes) bool
+	// LeavesOut reports whether barriers refuse no requests of a user.
+	LeavesOut func(user.Info) bool
+	// IsLocal reports whether kube-apiserver is known to serve a version itself. Barriers see no requests that it passes on.
+	IsLocal func(schema.GroupVersion) bool
+	// Known reports whether the kube-apiserver of a client is known to enforce barriers. Covers knows nothing of any other.
+	Known func(*Client) bool
+}
+
+func (b *Barriers) isComplete() bool {
+	return b.Covers != nil && b.Audits != nil && b.LeavesOut != nil && b.IsLocal != nil && b.Known != nil
+}
+
+// WithoutDeny returns a decision on a request without the Deny conditions that barriers enforce, and these conditions. It leaves out none for nil, and
+// none if the place evaluates Deny conditions itself.
+func (b *Barriers) WithoutDeny(decision authorization.Decision, r *Request, p Place) (rest authorization.Decision, enforced []authorization.Condition) {
+	if b == nil || decision.IsUnconditional() || p.Terms().Evaluates == AllEffects || !b.see(r) {
+		return decision, nil
+	}
+	rest, enforced = decision.WithoutDeny(engine.RestrictingName, func(c authorization.Condition) bool { return b.Covers(c.ID, r.Attributes) })
+	//guard:front-door-barriers-kube-apiserver-not-known
+	if len(enforced) > 0 && !b.Known(r.Client) {
+		return decision, nil
+	}
+	return rest, enforced
+}
+
+// see reports whether barriers may see a request.
+//
+//guard:frontdoor-barriers-users-who-left-out
+func (b *Barriers) see(r *Request) bool {
+	//guard:frontdoor-barriers-other-servers
+	return r.Attributes.IsResourceRequest() && !authorization.HasWildcards(r.Attributes) && r.Attributes.GetUser() != nil && !b.LeavesOut(r.Attributes.GetUser()) && b.IsLocal(r.version())
+}
+
+// Leave says of the policies in Audit that barriers evaluate: their results are not known here, because kube-apiserver alone counts
+// them.
+func (b *Barriers) Leave(r *Request, audit *authorization.Audit) {
+	if b != nil && b.see(r) {
+		audit.SetUndetermined(func(id string) bool { return b.Audits(id, r.Attributes) })
+	}
+}

@@ -1,0 +1,254 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package place
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
+)
+
+// Request is a request, or a review about one.
+type Request struct {
+	// Attributes are what is asked about. They are not embedded, so that authorizers see what they are.
+	Attributes authorizer.Attributes
+	// Client is the kube-apiserver that asks. It is nil if the answer is about all kube-apiservers, as the answer to a review of Proviso is.
+	Client *Client
+	// HandlesConditions says that the client gets conditions and enforces them itself, if the front door leaves it any.
+	HandlesConditions bool
+}
+
+// Client is an authenticated client of the front door.
+type Client struct {
+	// Name is the common name of its certificate.
+	Name string
+	// Certificate is the SHA-256 digest of its certificate, in hexadecimal digits.
+	Certificate string
+}
+
+func (r *Request) version() schema.GroupVersion {
+	return schema.GroupVersion{Group: r.Attributes.GetAPIGroup(), Version: r.Attributes.GetAPIVersion()}
+}
+
+// with returns another request of the same user, as the same client asks.
+func (r *Request) with(a authorizer.Attributes) *Request {
+	return &Request{Attributes: a, Client: r.Client, HandlesConditions: r.HandlesConditions}
+}
+
+// Place is a component that evaluates conditions at admission. Its methods may be called concurrently.
+type Place interface {
+	// Terms say what the place does with conditions. They do not change.
+	Terms() Terms
+	// Takes reports whether the place evaluates conditions on a request that stands for one kind of requests, unless there is an obstacle.
+	Takes(r *Request) bool
+	// Obstacle returns the first obstacle to a request that the place takes, or nil. If ask is nil, it leaves out obstacles for which it must ask.
+	Obstacle(ctx context.Context, r *Request, ask Asker) *Obstacle
+	// Status returns what the status of policies says about the place now, or nil if enforcementstatus.Facts describe it.
+	Status() enforcementstatus.Place
+	// Audit says what becomes of policies in Audit whose conditions the front door could not evaluate, with the decision on the request.
+	Audit(decision authorization.Decision) Audit
+}
+
+// Effects are the effects of policies whose conditions a place evaluates.
+type Effects uint8
+
+const (
+	// NoEffects are those of a place that folds all conditions.
+	NoEffects Effects = iota
+	// Grants means that a decision passes that can become Allow and cannot become Deny. Others are folded.
+	Grants
+	// AllEffects means that a decision passes that can become Allow, and that the place refuses what it denies.
+	AllEffects
+)
+
+// Terms say what a place does with conditions.
+type Terms struct {
+	// At names the place in the status of policies.
+	At policyv1alpha1.EnforcementPlace
+	// Evaluates has the effects whose conditions it evaluates.
+	Evaluates Effects
+	// DecidesAgain says that the place decides the request with all authorizers again, so that conditions of those after the policies, and permission
+	// on fields, may pass, too.
+	DecidesAgain bool
+	// Unseen says that the place does not see the path and the selectors of the request.
+	Unseen bool
+	// GetsConditions says that the client gets the conditions. Otherwise the front door answers Allow.
+	GetsConditions bool
+	// HasObstacles says that there may be obstacles, which metrics count.
+	HasObstacles bool
+	// Reason begins the reason of an Allow; the conditions follow.
+	Reason string
+}
+
+// Audit says what becomes of policies in Audit.
+type Audit struct {
+	// Leaves has the effects of the policies that the place counts itself.
+	Leaves []authorization.Effect
+	// Remainder has the results of the others.
+	Remainder authorization.Remainder
+}
+
+// Obstacle is why a request does not pass on conditions that a place would evaluate.
+type Obstacle struct {
+	// Answer is a value of the label answer of the metric.
+	Answer string
+	// Reason is a part of the reason of the decision, and of a warning.
+	Reason string
+}
+
+// Asker answers the questions of places about a request.
+type Asker interface {
+	// ByPolicies decides by policies, without conditions that barriers enforce. An error means that there is no decision.
+	ByPolicies(ctx context.Context, r *Request) (authorization.Decision, error)
+	// IsAllowed reports whether a user may read something, without conditions. An error counts as no.
+	IsAllowed(ctx context.Context, r *Request) bool
+}
+
+// Table has the places in which conditions may be evaluated.
+type Table struct {
+	places   []Place
+	barriers *Barriers
+}
+
+// NewTable returns a table of places, in order. barriers may be nil. It returns an error if one of them lacks a function.
+func NewTable(barriers *Barriers, places ...Place) (*Table, error) {
+	if barriers != nil && !barriers.isComplete() {
+		return nil, errors.New("the barriers lack a function")
+	}
+	for _, p := range places {
+		if p, ok := p.(interface{ isComplete() bool }); ok && !p.isComplete() {
+			return nil, fmt.Errorf("%T lacks a function", p)
+		}
+	}
+	return &Table{places: places, barriers: barriers}, nil
+}
+
+// Of returns the place of a request.
+func (t *Table) Of(r *Request) Place {
+	//guard:front-door-other-servers-several-versions
+	if r.Attributes.IsResourceRequest() && !authorization.HasWildcards(r.Attributes) {
+		for _, p := range t.places {
+			if p.Takes(r) {
+				return p
+			}
+		}
+	}
+	return Nowhere{}
+}
+
+// OfNamed returns the place that a request without a name would have with one.
+func (t *Table) OfNamed(r *Request) Place {
+	named := variantOf(r.Attributes)
+	named.name = "any"
+	return t.Of(r.with(named))
+}
+
+// reasonDenies is why a place does not evaluate conditions that could deny.
+const reasonDenies = "one of them could deny, and kube-apiserver does not call the inner door for requests that another authorizer allows, so that such a request is denied"
+
+// Evaluated reports whether the conditions of a decision on a request are evaluated, and the problem if not. The problem is empty if there is no place for
+// such requests.
+func (t *Table) Evaluated(ctx context.Context, r *Request, decision authorization.Decision, ask Asker) (isEvaluated bool, problem string) {
+	p := t.Of(r)
+	left, _ := t.barriers.WithoutDeny(decision, r, p)
+	switch evaluates := p.Terms().Evaluates; {
+	case left.IsUnconditional():
+		return true, ""
+	case evaluates == NoEffects:
+		return false, t.problem(r)
+	case evaluates == Grants && left.CanBecomeDenied():
+		return false, reasonDenies
+	}
+	if found := p.Obstacle(ctx, r, ask); found != nil {
+		return false, found.Reason
+	}
+	return true, ""
+}
+
+// problem returns why a place does not take a request that it usually takes, or "".
+func (t *Table) problem(r *Request) string {
+	for _, p := range t.places {
+		if p, ok := p.(interface{ Problem(*Request) string }); ok && r.Attributes.IsResourceRequest() {
+			if problem := p.Problem(r); problem != "" {
+				return problem
+			}
+		}
+	}
+	return ""
+}
+
+// LeavesConditions reports whether there is a place whose clients get conditions.
+func (t *Table) LeavesConditions() bool {
+	return slices.ContainsFunc(t.places, func(p Place) bool { return p.Terms().GetsConditions })
+}
+
+// Asks reports whether there is a place that asks an Asker.
+func (t *Table) Asks() bool {
+	return t.LeavesConditions() || slices.ContainsFunc(t.places, func(p Place) bool { return p.Terms().HasObstacles })
+}
+
+// Barriers returns what is known about barriers, or nil.
+func (t *Table) Barriers() *Barriers { return t.barriers }
+
+// Status returns what the status of policies says about those places now that enforcementstatus.Facts do not describe.
+func (t *Table) Status() (places []enforcementstatus.Place) {
+	for _, p := range t.places {
+		if status := p.Status(); status != nil {
+			places = append(places, status)
+		}
+	}
+	return places
+}
+
+// described is embedded by the places that enforcementstatus.Facts describe.
+type described struct{}
+
+// Status implements Place.
+func (described) Status() enforcementstatus.Place { return nil }
+
+// Nowhere is the place of requests whose conditions no component evaluates.
+type Nowhere struct{ described }
+
+// Terms implements Place.
+func (Nowhere) Terms() Terms { return Terms{At: policyv1alpha1.EnforcedAtFrontDoor} }
+
+// Takes implements Place.
+func (Nowhere) Takes(*Request) bool { return true }
+
+// Obstacle implements Place.
+func (Nowhere) Obstacle(context.Context, *Request, Asker) *Obstacle { return nil }
+
+// Audit implements Place.
+func (Nowhere) Audit(authorization.Decision) Audit {
+	return Audit{Remainder: authorization.RemainderFolded}
+}
+
+// variant is another request of the same user about the same resource.
+type variant struct {
+	authorizer.Attributes
+
+	verb, subresource, namespace, name string
+}
+
+func variantOf(a authorizer.Attributes) variant {
+	return variant{Attributes: a, verb: a.GetVerb(), subresource: a.GetSubresource(), namespace: a.GetNamespace(), name: a.GetName()}
+}
+
+func (v variant) GetVerb() string        { return v.verb }
+func (v variant) GetSubresource() string { return v.subresource }
+func (v variant) GetNamespace() string   { return v.namespace }
+func (v variant) GetName() string        { return v.name }
+
+// IsReadOnly implements authorizer.Attributes.
+func (v variant) IsReadOnly() bool { return v.verb == "get" || v.verb == "list" }

@@ -69,7 +69,7 @@ func TestConditionsAreLeft(t *testing.T) {
 		{name: "patch, without permission to read", policies: onCondition, body: reviewOf("patch", "persistentvolumeclaims", options), want: `{"status":{"allowed":false,"reason":"policy=p reason=Error: its condition cannot be evaluated for this request: the answer may show objects`},
 		{name: "Allow and Deny, without permission to read", policies: alwaysUnless, body: reviewOf("update", "persistentvolumeclaims", options), want: `{"status":{"allowed":false,"denied":true,"reason":"policy=d reason=Error: its condition cannot be evaluated`},
 		{name: "an error instead of the permission to read", policies: onCondition, body: reviewOf("update", "persistentvolumeclaims", options), rbac: &others{allow: reads, err: errors.New("x")}, want: `{"status":{"allowed":false,"reason":`},
-		{name: "a read", policies: onCondition, body: reviewOf("get", "persistentvolumeclaims", options), want: `{"status":{"allowed":false,"reason":`},
+		{name: "a read", policies: onCondition, body: reviewOf("get", "persistentvolumeclaims", options), rbac: &others{allow: reads}, want: `{"status":{"allowed":false,"reason":`},
 		{name: "a connection", policies: onCondition, body: reviewOf("create", "pods/exec", options), want: `{"status":{"allowed":false,"reason":`},
 		{name: "a connection by PUT", policies: onCondition, body: reviewOf("update", "pods/proxy", options), rbac: &others{allow: []string{"get pods/proxy demo:c"}}, want: `{"status":{"allowed":false,"reason":`},
 		{name: "a review", policies: onCondition, body: strings.Replace(reviewOf("create", "tokenreviews", options), `"v1"`, `"v1", "group": "authentication.k8s.io"`, 1), want: `{"status":{"allowed":false,"reason":`},

@@ -106,6 +106,7 @@ func TestEvaluated(t *testing.T) {
 		{verb: "get", resource: "machines/console", decision: allows, at: policyv1alpha1.EnforcedAtFrontDoor},
 		{verb: "create", resource: "services", client: known, handles: true, decision: denies, at: policyv1alpha1.EnforcedAtKubeAPIServer, want: "yes"},
 		{verb: "update", resource: "services", client: known, handles: true, decision: allows, at: policyv1alpha1.EnforcedAtKubeAPIServer, want: "the answer may show objects", verbs: []string{"read by get"}},
+		{verb: "get", resource: "services", client: known, handles: true, decision: allows, at: policyv1alpha1.EnforcedAtFrontDoor},
 		{verb: "create", resource: "secrets", client: known, handles: true, decision: allows, at: policyv1alpha1.EnforcedAtFrontDoor},
 		{verb: "create", resource: "services", client: known, decision: allows, at: policyv1alpha1.EnforcedAtFrontDoor},
 		{verb: "create", resource: "services", allHandle: true, decision: denies, at: policyv1alpha1.EnforcedAtKubeAPIServer, want: "yes"},

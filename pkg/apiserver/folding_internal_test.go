@@ -28,6 +28,7 @@ import (
 	restclient "k8s.io/client-go/rest"
 
 	"github.com/proviso-authz/proviso/pkg/aggregated"
+	"github.com/proviso-authz/proviso/pkg/cluster"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
 	"github.com/proviso-authz/proviso/pkg/registration"
@@ -95,8 +96,9 @@ func TestFolding(t *testing.T) {
 					return authorizer.DecisionNoOpinion, "", nil
 				}),
 			}
+			var given []string
 			if byAddress {
-				config.Servers = []string{server.URL}
+				given = []string{server.URL}
 			}
 			client := &restclient.Config{Host: server.URL, BearerToken: "secret"}
 			client.CAData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
@@ -104,7 +106,11 @@ func TestFolding(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			f, err := newFolding(config, client, registration.NewServices(apiServices.RESTClient()))
+			servers, err := newCluster(client, given)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f, err := newFolding(config, servers, registration.NewServices(apiServices.RESTClient()))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -147,7 +153,7 @@ func TestFolding(t *testing.T) {
 	if _, err := newFolding(FoldingConfig{}, nil, registration.NewServices(nil)); err == nil {
 		t.Error("no error without kube-apiserver")
 	}
-	if _, err := newFolding(FoldingConfig{}, &restclient.Config{Host: "https://127.0.0.1"}, registration.NewServices(nil)); err == nil {
+	if _, err := newFolding(FoldingConfig{}, &cluster.Cluster{}, registration.NewServices(nil)); err == nil {
 		t.Error("no error without a manifest")
 	}
 }

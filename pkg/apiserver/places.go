@@ -17,7 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/proviso-authz/proviso/pkg/aggregated"
-	"github.com/proviso-authz/proviso/pkg/frontdoor/capability"
+	"github.com/proviso-authz/proviso/pkg/cluster"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
 	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
 	"github.com/proviso-authz/proviso/pkg/registration"
@@ -37,7 +37,7 @@ type places struct {
 	// aggregated has the EnforcementConfigurations.
 	aggregated *aggregated.Enforcement
 	// capability has the kube-apiservers that handle conditions. It is nil if none gets any.
-	capability *capability.Prober
+	capability *cluster.Conditions
 	// excluded returns the resources about which kube-apiserver gets no conditions.
 	excluded func() []schema.GroupResource
 	// versions has the last known versions of each group.

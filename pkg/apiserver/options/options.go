@@ -286,7 +286,8 @@ func (o CompletedOptions) applyServing(config *apiserver.Config) error {
 	if config.ExtraConfig.FrontDoor != nil {
 		innerDoor = config.ExtraConfig.FrontDoor.InnerDoor
 	}
-	config.ExtraConfig.Barriers = o.Barriers.config(innerDoor, o.FrontDoor.KubeAPIServers)
+	config.ExtraConfig.KubeAPIServers = o.FrontDoor.KubeAPIServers
+	config.ExtraConfig.Barriers = o.Barriers.config(innerDoor)
 	return nil
 }
 
@@ -337,7 +338,7 @@ func (o CompletedOptions) applyAccess(config *apiserver.Config) error {
 		if err != nil {
 			return fmt.Errorf("authorization: %w", err)
 		}
-		frontDoor.Conditions = &apiserver.ConditionsConfig{KubeAPIServer: kubeAPIServer, Servers: o.FrontDoor.KubeAPIServers}
+		frontDoor.Conditions = &apiserver.ConditionsConfig{KubeAPIServer: kubeAPIServer}
 	}
 	chains, err := o.Authorization.Chains(apiserver.AuthorizerConfig{
 		Policies: config.ExtraConfig.Policies, Webhooks: webhooks, WebhooksAtFrontDoor: o.asksWebhooksAtFrontDoor(), Fields: fields, Node: o.demoAuthorizer(),

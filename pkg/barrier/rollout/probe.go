@@ -19,8 +19,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/proviso-authz/proviso/pkg/barrier"
+	"github.com/proviso-authz/proviso/pkg/cluster"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
-	"github.com/proviso-authz/proviso/pkg/kubeapiservers"
 )
 
 // outcome is the outcome of a probe.
@@ -43,32 +43,24 @@ var outcomes = []outcome{loaded, behind, passed, failed}
 const leaseName = "proviso-barriers-probe"
 
 // send sends a probe for a number. If the sentinel refuses it, refusedWith is the number in the message.
-// With a nonce it is sent as the canary.
-func send(ctx context.Context, client *http.Client, server, namespace string, number int64, nonce string) (refusedWith int64, found result) {
-	request, err := newProbe(ctx, server, namespace, number)
+func (r *Rollout) send(ctx context.Context, server string, number int64, nonce string) (refusedWith int64, found result) {
+	status, err := r.cluster.Send(newProbe(ctx, server, r.config.Namespace, number, nonce))
 	if err != nil {
-		return 0, result{failed, kubeapiservers.Shortened(err.Error())}
-	}
-	if nonce != "" {
-		innerdoor.AsCanary(request, nonce)
-	}
-	status, err := kubeapiservers.Send(client, request)
-	if err != nil {
-		return 0, result{failed, kubeapiservers.Shortened(err.Error())}
+		return 0, result{failed, cluster.Shortened(err.Error())}
 	}
 	//guard:rollout-probes-passed
-	if kubeapiservers.Passed(status) {
+	if cluster.Passed(status) {
 		return math.MaxInt64, result{passed, ""}
 	}
 	//guard:rollout-refusals-others
 	if refusedWith, ok := barrier.NumberIn(status.Message); ok && status.Code == http.StatusForbidden {
 		return refusedWith, result{loaded, ""}
 	}
-	return 0, result{failed, kubeapiservers.Shortened(fmt.Sprintf("refused, but not by the sentinel: %d %s", status.Code, status.Message))}
+	return 0, result{failed, cluster.Shortened(fmt.Sprintf("refused, but not by the sentinel: %d %s", status.Code, status.Message))}
 }
 
-// newProbe returns a dry run of the creation of a Lease.
-func newProbe(ctx context.Context, server, namespace string, number int64) (*http.Request, error) {
+// newProbe returns a dry run of the creation of a Lease. With a nonce it is sent as the canary.
+func newProbe(ctx context.Context, server, namespace string, number int64, nonce string) (*http.Request, error) {
 	target, err := url.Parse(server)
 	if err != nil {
 		return nil, err
@@ -89,5 +81,8 @@ func newProbe(ctx context.Context, server, namespace string, number int64) (*htt
 	}
 	request.Header.Set("Accept", "application/json")
 	request.Header.Set("Content-Type", "application/json")
+	if nonce != "" {
+		innerdoor.AsCanary(request, nonce)
+	}
 	return request, nil
 }

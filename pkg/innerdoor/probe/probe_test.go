@@ -855,6 +855,31 @@ func TestLateWithAnotherCertificate(t *testing.T) {
 	}
 }
 
+// TestLeavesWhileProbed has a server leave the list while a round waits for it.
+func TestLeavesWhileProbed(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "one")
+	p := c.newReplica(t, nil)
+	c.connect(p)
+	arrived, release := c.servers[0].hangs(t, http.MethodPut)
+	ended := make(chan struct{})
+	go func() {
+		p.Round(t.Context())
+		close(ended)
+	}()
+	<-arrived
+	c.mu.Lock()
+	c.listed = nil
+	c.mu.Unlock()
+	c.clock.Step(interval)
+	p.Round(t.Context())
+	release()
+	<-ended
+	if states := p.States(); len(states) > 0 || p.Known("one") {
+		t.Errorf("got %+v", states)
+	}
+}
+
 // TestNoClient has a server of which no client can be made.
 func TestNoClient(t *testing.T) {
 	t.Parallel()

@@ -125,6 +125,9 @@ func (p *Prober) ended(ctx context.Context, address string, began time.Time, r *
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.servers[address]
+	if s == nil { // it has left the list meanwhile
+		return
+	}
 	if s.last != result {
 		klog.FromContext(ctx).Info("Probed the inner door", "server", address, "result", result.result, "before", s.last.result, "message", result.message)
 	}

@@ -6,17 +6,10 @@ SPDX-License-Identifier: Apache-2.0
 package rollout
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"net/http"
-	"net/url"
-	"strconv"
-
-	coordinationv1 "k8s.io/api/coordination/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/proviso-authz/proviso/pkg/barrier"
 	"github.com/proviso-authz/proviso/pkg/cluster"
@@ -61,28 +54,10 @@ func (r *Rollout) send(ctx context.Context, server string, number int64, nonce s
 
 // newProbe returns a dry run of the creation of a Lease. With a nonce it is sent as the canary.
 func newProbe(ctx context.Context, server, namespace string, number int64, nonce string) (*http.Request, error) {
-	target, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-	target = target.JoinPath("apis", "coordination.k8s.io", "v1", "namespaces", namespace, "leases")
-	target.RawQuery = url.Values{"dryRun": {metav1.DryRunAll}}.Encode()
-	lease := &coordinationv1.Lease{
-		TypeMeta:   metav1.TypeMeta{APIVersion: coordinationv1.SchemeGroupVersion.String(), Kind: "Lease"},
-		ObjectMeta: metav1.ObjectMeta{Name: leaseName, Namespace: namespace, Labels: map[string]string{barrier.RolloutLabel: strconv.FormatInt(number, 10)}},
-	}
-	body, err := json.Marshal(lease)
-	if err != nil {
-		return nil, err
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, target.String(), bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("Accept", "application/json")
-	request.Header.Set("Content-Type", "application/json")
-	if nonce != "" {
+	lease := fmt.Sprintf(`{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": %q, "namespace": %q, "labels": {%q: "%d"}}}`, leaseName, namespace, barrier.RolloutLabel, number)
+	request, err := innerdoor.NewDryRun(ctx, http.MethodPost, server, "apis/coordination.k8s.io/v1/namespaces/"+namespace+"/leases", nil, lease)
+	if err == nil && nonce != "" {
 		innerdoor.AsCanary(request, nonce)
 	}
-	return request, nil
+	return request, err
 }

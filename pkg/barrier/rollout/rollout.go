@@ -107,34 +107,35 @@ func New(config Config) (*Rollout, error) {
 
 // Covers reports whether a barrier that is active refuses a request if the policy denies it. The policy is the one from which the
 // condition with the ID comes. It presumes that kube-apiserver serves the request itself, and that barriers do not leave out the user.
-func (r *Rollout) Covers(conditionID string, a authorizer.Attributes) (covers bool) {
-	defer func() {
-		if panicked := recover(); panicked != nil {
-			klog.Background().Error(errPanicked, "A barrier covers no requests", "condition", conditionID, "panic", panicked)
-			//guard:rollout-panics
-			covers = false
-		}
-	}()
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	e := r.byID[conditionID]
-	//guard:rollout-sight-lost
-	return e != nil && e.covers(a) && r.blind() == ""
+func (r *Rollout) Covers(conditionID string, a authorizer.Attributes) bool {
+	return r.holds(conditionID, func(e *entry) bool {
+		//guard:rollout-sight-lost
+		return e.covers(a) && r.blind() == ""
+	})
 }
 
 // Audits reports whether the barrier of a policy in Audit evaluates the policy for a request, on the terms of Covers. kube-apiserver may not have
 // loaded the barrier yet.
-func (r *Rollout) Audits(conditionID string, a authorizer.Attributes) (audits bool) {
+func (r *Rollout) Audits(conditionID string, a authorizer.Attributes) bool {
+	return r.holds(conditionID, func(e *entry) bool {
+		//guard:rollout-enforced-barrier-sees-not-audited
+		return e.wanted != nil && e.wanted.exists() && !e.wanted.refuses() && e.wanted.sees(a)
+	})
+}
+
+// holds reports whether something holds of the policy from which a condition comes. It does not if that panics.
+func (r *Rollout) holds(conditionID string, of func(*entry) bool) (holds bool) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
-			audits = false
+			klog.Background().Error(errPanicked, "A barrier covers no requests", "condition", conditionID, "panic", panicked)
+			//guard:rollout-panics
+			holds = false
 		}
 	}()
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	e := r.byID[conditionID]
-	//guard:rollout-enforced-barrier-sees-not-audited
-	return e != nil && e.wanted != nil && e.wanted.exists() && !e.wanted.refuses() && e.wanted.sees(a)
+	return e != nil && of(e)
 }
 
 var errPanicked = errors.New("the barrier of a policy panicked")

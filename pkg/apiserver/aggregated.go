@@ -13,7 +13,7 @@ import (
 
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
 	"github.com/proviso-authz/proviso/pkg/aggregated"
-	"github.com/proviso-authz/proviso/pkg/frontdoor/capability"
+	"github.com/proviso-authz/proviso/pkg/cluster"
 	"github.com/proviso-authz/proviso/pkg/registration"
 )
 
@@ -27,8 +27,10 @@ type others struct {
 	// enforcement has the EnforcementConfigurations.
 	enforcement *aggregated.Enforcement
 	folding     *folding
+	// cluster has the kube-apiservers. It is nil without a client.
+	cluster *cluster.Cluster
 	// capability has the kube-apiservers that handle conditions. It is nil if none gets any.
-	capability *capability.Prober
+	capability *cluster.Conditions
 }
 
 func (c CompletedConfig) newOthers() (o *others, err error) {
@@ -41,12 +43,20 @@ func (c CompletedConfig) newOthers() (o *others, err error) {
 	} else {
 		o.services, o.own = registration.NewServices(o.client), c.newWatcher(o.client)
 		o.enforcement = aggregated.NewEnforcement(o.services)
+		if o.cluster, err = newCluster(c.kubeAPIServer, c.extra.KubeAPIServers); err != nil {
+			return nil, err
+		}
 	}
-	if o.folding, err = c.newFolding(o.services); err != nil {
+	if o.folding, err = c.newFolding(o.cluster, o.services); err != nil {
 		return nil, err
 	}
-	o.capability, err = c.newCapability()
-	return o, err
+	if c.extra.FrontDoor != nil && c.extra.FrontDoor.Conditions != nil {
+		if o.cluster == nil {
+			return nil, errNoConditions
+		}
+		o.capability = cluster.NewConditions(o.cluster)
+	}
+	return o, nil
 }
 
 // runEnforcementConfigurations adds the controller that keeps the configurations up to date, and has the APIServices read while they are

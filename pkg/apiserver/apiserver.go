@@ -74,6 +74,8 @@ type ExtraConfig struct {
 	End func(cause error)
 	// EnableDemoAPI enables the API group demo.proviso.dev.
 	EnableDemoAPI bool
+	// KubeAPIServers are the addresses of the kube-apiservers, https://host:port. If there are none, the endpoints of the Service kubernetes are.
+	KubeAPIServers []string
 	// FrontDoor configures the front door on a listener of its own. Nil disables it.
 	FrontDoor *FrontDoorConfig
 	// Barriers configures the barriers of Deny policies, which the server writes to kube-apiserver. Nil disables them.
@@ -322,13 +324,7 @@ func (c CompletedConfig) New() (*Server, error) {
 	if err := c.runPolicies(generic, revisions, types, places, others, barriers); err != nil {
 		return nil, err
 	}
-	if err := runRegistration(others.own, generic); err != nil {
-		return nil, err
-	}
-	if err := others.folding.install(generic); err != nil {
-		return nil, err
-	}
-	if err := others.installCapability(generic); err != nil {
+	if err := others.run(generic); err != nil {
 		return nil, err
 	}
 	frontDoor, err := c.newFrontDoor(decider)

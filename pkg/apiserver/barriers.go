@@ -38,11 +38,6 @@ type BarriersConfig struct {
 	Namespace string
 	// Exempt are the users and groups whose requests no barrier refuses.
 	Exempt manifest.Identities
-	// Servers are the addresses of the kube-apiservers, https://host:port. If there are none, the endpoints of the Service
-	// kubernetes are.
-	Servers []string
-	// Interval is the time between two probes of a kube-apiserver. If zero, it is rollout.DefaultInterval.
-	Interval time.Duration
 }
 
 const (
@@ -85,7 +80,7 @@ func (c CompletedConfig) newBarriers(others *others) (*barriers, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compiler of barriers: %w", err)
 	}
-	loaded, err := newRollout(*c.extra.Barriers, c.extra.FrontDoor != nil, compiler, c.kubeAPIServer)
+	loaded, err := newRollout(*c.extra.Barriers, c.extra.FrontDoor != nil, compiler, c.kubeAPIServer, others.cluster)
 	if err != nil {
 		return nil, err
 	}

@@ -28,6 +28,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/aggregated"
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/cluster"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
 	"github.com/proviso-authz/proviso/pkg/place"
 	"github.com/proviso-authz/proviso/pkg/registration"
@@ -92,8 +93,9 @@ func TestFolding(t *testing.T) {
 			config := FoldingConfig{
 				Resources: []innerdoor.Resource{{Resource: "pods"}}, LeavesOut: func(u user.Info) bool { return u.GetName() == "node" }, Digest: "abc", Namespace: "proviso-system",
 			}
+			var given []string
 			if byAddress {
-				config.Servers = []string{server.URL}
+				given = []string{server.URL}
 			}
 			client := &restclient.Config{Host: server.URL, BearerToken: "secret"}
 			client.CAData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
@@ -101,7 +103,11 @@ func TestFolding(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			f, err := newFolding(config, client, registration.NewServices(apiServices.RESTClient()))
+			servers, err := newCluster(client, given)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f, err := newFolding(config, servers, registration.NewServices(apiServices.RESTClient()))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -151,7 +157,7 @@ func TestFolding(t *testing.T) {
 	if _, err := newFolding(FoldingConfig{}, nil, registration.NewServices(nil)); err == nil {
 		t.Error("no error without kube-apiserver")
 	}
-	if _, err := newFolding(FoldingConfig{}, &restclient.Config{Host: "https://127.0.0.1"}, registration.NewServices(nil)); err == nil {
+	if _, err := newFolding(FoldingConfig{}, &cluster.Cluster{}, registration.NewServices(nil)); err == nil {
 		t.Error("no error without a manifest")
 	}
 }

@@ -45,9 +45,6 @@ type FrontDoorConfig struct {
 type ConditionsConfig struct {
 	// Namespace reads a namespace, for conditions that read namespaceObject. If nil, those conditions fail.
 	Namespace func(name string) (map[string]any, error)
-	// Servers are the addresses of the kube-apiservers, https://host:port. If there are none, the endpoints of the Service kubernetes
-	// are.
-	Servers []string
 }
 
 var errNoConditions = errors.New("conditions cannot be left to kube-apiserver without a client of it and a chain of authorizers")

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/proviso-authz/proviso/pkg/aggregated"
-	"github.com/proviso-authz/proviso/pkg/frontdoor/capability"
+	"github.com/proviso-authz/proviso/pkg/cluster"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
 	"github.com/proviso-authz/proviso/pkg/place"
 	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
@@ -39,7 +39,7 @@ type places struct {
 	// aggregated has the EnforcementConfigurations.
 	aggregated *aggregated.Enforcement
 	// capability has the kube-apiservers that handle conditions. It is nil if none gets any.
-	capability *capability.Prober
+	capability *cluster.Conditions
 	// excluded returns the resources about which kube-apiserver gets no conditions.
 	excluded func() []schema.GroupResource
 	// versions has the last known versions of each group.

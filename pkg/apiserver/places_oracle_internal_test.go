@@ -129,7 +129,7 @@ func (s *oracleServer) compose(compilers compilersOfPolicies) {
 	s.cluster = oracle.NewCluster(s.Case, oracle.NewStore(s.kube, s.Facts.Barriers))
 	extra := ExtraConfig{
 		Policies: &engine.Source{}, PolicyStalenessBound: time.Hour, End: func(error) {}, EnableDemoAPI: s.Facts.Gates.Demo, Compilers: compilers.Compilers,
-		UpstreamDecisions: s.Facts.LeavesConditions,
+		UpstreamDecisions: s.Facts.LeavesConditions, KubeAPIServers: s.servers(),
 	}
 	extra.Mappings = s.mappings()
 	extra.FrontDoor = s.frontDoor()
@@ -210,7 +210,7 @@ func (s *oracleServer) frontDoor() *FrontDoorConfig {
 		config.Fields = kubeAPIServer
 	}
 	if s.Facts.LeavesConditions {
-		config.Conditions = &ConditionsConfig{Servers: s.servers()}
+		config.Conditions = &ConditionsConfig{}
 	}
 	if s.Facts.InnerDoor == nil {
 		return config
@@ -227,7 +227,7 @@ func (s *oracleServer) frontDoor() *FrontDoorConfig {
 	s.cluster.Digest = digest
 	config.InnerDoor = &InnerDoorConfig{Manifest: written}
 	config.Folding = &FoldingConfig{
-		Resources: written.Resources, LeavesOut: written.LeavesOut, Digest: digest, Namespace: written.Namespace, Servers: s.servers(),
+		Resources: written.Resources, LeavesOut: written.LeavesOut, Digest: digest, Namespace: written.Namespace,
 		MissesWebhooks: s.Facts.After != "" && written.AsksOthers,
 	}
 	return config
@@ -246,7 +246,7 @@ func (s *oracleServer) barriersConfig(door *FrontDoorConfig) *BarriersConfig {
 	if s.Facts.Barriers == "" {
 		return nil
 	}
-	config := &BarriersConfig{Namespace: oracle.Namespace, Exempt: manifest.DefaultIdentities(oracle.Namespace), Servers: s.servers()}
+	config := &BarriersConfig{Namespace: oracle.Namespace, Exempt: manifest.DefaultIdentities(oracle.Namespace)}
 	if door != nil && door.InnerDoor != nil && len(door.InnerDoor.Manifest.Identities.Users)+len(door.InnerDoor.Manifest.Identities.Groups) > 0 {
 		config.Exempt = door.InnerDoor.Manifest.Identities
 	}

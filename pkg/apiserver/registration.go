@@ -11,7 +11,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/discovery"
 	restclient "k8s.io/client-go/rest"
 
@@ -19,10 +18,6 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/registration"
 )
-
-// registrationPath is the path of the details of readiness about the groups of Proviso. It has no influence on readiness: each group
-// works without the others.
-const registrationPath = "/readyz/review-groups"
 
 // apiServices returns a client of APIServices, or nil if the server has no client of kube-apiserver.
 func (c CompletedConfig) apiServices() (restclient.Interface, error) {
@@ -43,18 +38,6 @@ func (c CompletedConfig) newWatcher(client restclient.Interface) *registration.W
 		versions = append(versions, demov1alpha1.SchemeGroupVersion)
 	}
 	return registration.New(client, policyv1alpha1.SchemeGroupVersion, versions...)
-}
-
-// runRegistration starts to observe which server kube-apiserver calls. It does nothing without a watcher.
-func runRegistration(watcher *registration.Watcher, generic *genericapiserver.GenericAPIServer) error {
-	if watcher == nil {
-		return nil
-	}
-	generic.Handler.NonGoRestfulMux.Handle(registrationPath, watcher)
-	return generic.AddPostStartHook("proviso-registration", func(hook genericapiserver.PostStartHookContext) error {
-		go watcher.Run(hook)
-		return nil
-	})
 }
 
 // enforcesBehind returns a function that reports whether this server enforces the conditions on a request that kube-apiserver has

@@ -21,7 +21,6 @@ import (
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
@@ -29,7 +28,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/barrier"
 	"github.com/proviso-authz/proviso/pkg/barrier/rollout"
-	"github.com/proviso-authz/proviso/pkg/kubeapiservers"
+	"github.com/proviso-authz/proviso/pkg/cluster"
 	"github.com/proviso-authz/proviso/pkg/place"
 )
 
@@ -38,7 +37,7 @@ import (
 const rolloutPath = "/readyz/barriers"
 
 // newRollout returns what finds out which barriers the kube-apiservers have loaded.
-func newRollout(config BarriersConfig, frontDoor bool, compiler *barrier.Compiler, kubeAPIServer *restclient.Config) (*rollout.Rollout, error) {
+func newRollout(config BarriersConfig, frontDoor bool, compiler *barrier.Compiler, kubeAPIServer *restclient.Config, servers *cluster.Cluster) (*rollout.Rollout, error) {
 	client, err := kubernetes.NewForConfig(restclient.CopyConfig(kubeAPIServer))
 	if err != nil {
 		return nil, fmt.Errorf("client of the rollout of barriers: %w", err)
@@ -47,10 +46,8 @@ func newRollout(config BarriersConfig, frontDoor bool, compiler *barrier.Compile
 	if err != nil {
 		return nil, err
 	}
-	list, clients := serversOf(kubeAPIServer, client, config.Servers)
 	return rollout.New(rollout.Config{
-		Namespace: config.Namespace, Servers: list, Client: clients, Interval: config.Interval, FrontDoor: frontDoor, Stored: stored,
-		Alive: kubeapiservers.LeasesOf(client, clock.RealClock{}, rollout.LeftFor),
+		Namespace: config.Namespace, Cluster: servers, FrontDoor: frontDoor, Stored: stored,
 		Compile: func(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec) (*rollout.Compiled, error) {
 			compiled, err := compiler.Compile(key, spec)
 			if err != nil {

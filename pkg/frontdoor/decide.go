@@ -95,7 +95,7 @@ func (d *Decider) Ready() error {
 // A conditional decision is converted (KEP-5681, "Authorizer requirements"):
 //
 //   - at a place that evaluates all conditions: to Allow if the decision can become Allow, else to
-//     NoOpinion, because Deny conditions are evaluated even if another authorizer allows. Where the client gets the conditions, the decision stays as it is;
+//     NoOpinion, because Deny conditions are evaluated even if another authorizer allows. The decision stays as it is where the client gets the conditions;
 //   - at a place that evaluates what grants: to Allow if the decision can become Allow and cannot become Deny. Of a decision that can become Deny only
 //     the Deny is left, because kube-apiserver does not call the inner door for what another authorizer allows;
 //   - elsewhere, and where the place has an obstacle: to Deny if the decision can become Deny, else to NoOpinion. A review without one version, as kubectl auth

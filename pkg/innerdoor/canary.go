@@ -10,10 +10,10 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
 
 	admissionv1 "k8s.io/api/admission/v1"
@@ -147,28 +147,35 @@ type CanaryRequest struct {
 
 // For returns the request to a server at https://host:port, with a nonce by which the servers can tell it from other requests.
 func (c CanaryRequest) For(ctx context.Context, server, nonce string) (*http.Request, error) {
-	target, err := url.Parse(server)
+	body := ""
+	if c.Object != "" {
+		body = fmt.Sprintf(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": %q, "namespace": %q}}`, c.Object, c.Namespace)
+	}
+	request, err := NewDryRun(ctx, c.Method, server, path.Join("api/v1/namespaces", c.Namespace, "configmaps", c.Name), c.Query, body)
+	if err == nil {
+		AsCanary(request, nonce)
+	}
+	return request, err
+}
+
+// NewDryRun returns a dry-run request to a server at https://host:port, with a body in JSON, or without one if body is empty.
+func NewDryRun(ctx context.Context, method, server, path string, parameters url.Values, body string) (*http.Request, error) {
+	target, err := url.JoinPath(server, path)
 	if err != nil {
 		return nil, err
 	}
-	target = target.JoinPath("api", "v1", "namespaces", c.Namespace, "configmaps", c.Name)
+	request, err := http.NewRequestWithContext(ctx, method, target, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
 	//guard:probe-dry-runs
 	query := url.Values{"dryRun": {metav1.DryRunAll}}
-	maps.Copy(query, c.Query)
-	target.RawQuery = query.Encode()
-	var body io.Reader
-	if c.Object != "" {
-		body = strings.NewReader(fmt.Sprintf(`{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": %q, "namespace": %q}}`, c.Object, c.Namespace))
-	}
-	request, err := http.NewRequestWithContext(ctx, c.Method, target.String(), body)
-	if err != nil {
-		return nil, err
-	}
+	maps.Copy(query, parameters)
+	request.URL.RawQuery = query.Encode()
 	request.Header.Set("Accept", "application/json")
-	if body != nil {
+	if body != "" {
 		request.Header.Set("Content-Type", "application/json")
 	}
-	AsCanary(request, nonce)
 	return request, nil
 }
 

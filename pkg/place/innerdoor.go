@@ -85,7 +85,7 @@ var (
 	unasked    = &Obstacle{"webhooks", "a webhook could deny it, and with askOtherAuthorizers the inner door is not called for what others allow"}
 )
 
-// Obstacle implements Place. What takes a check by kube-apiserver comes last.
+// Obstacle implements Place. A question that takes a check by kube-apiserver comes last.
 func (i *InnerDoor) Obstacle(ctx context.Context, r *Request, ask Asker) *Obstacle {
 	switch {
 	//guard:frontdoor-inner-door-users-who-left-out

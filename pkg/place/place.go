@@ -64,9 +64,9 @@ type Place interface {
 type Effects uint8
 
 const (
-	// NoEffects are those of a place that folds all conditions.
+	// NoEffects means that the place folds all conditions.
 	NoEffects Effects = iota
-	// Grants means that a decision passes that can become Allow and cannot become Deny. Others are folded.
+	// Grants means that a decision passes if it can become Allow and cannot become Deny. Others are folded.
 	Grants
 	// AllEffects means that a decision passes that can become Allow, and that the place refuses what it denies.
 	AllEffects

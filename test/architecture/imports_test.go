@@ -60,11 +60,10 @@ var layers = map[string][]string{
 	"pkg/authorization/webhook":      {"apis", "pkg/authorization", "pkg/authorization/upstreamform", "pkg/cel"},
 	"pkg/innerdoor/manifest":         {"pkg/innerdoor"},
 	"pkg/innerdoor/installation":     {"apis", "pkg/innerdoor", "pkg/innerdoor/manifest"},
-	"pkg/innerdoor/probe":            {"pkg/innerdoor", "pkg/kubeapiservers"},
-	"pkg/frontdoor/capability":       {"pkg/innerdoor", "pkg/kubeapiservers"},
-	"pkg/kubeapiservers":             {},
+	"pkg/innerdoor/probe":            {"pkg/cluster", "pkg/innerdoor"},
+	"pkg/cluster":                    {"pkg/innerdoor"},
 	"pkg/barrier/barriercontroller":  {"apis", "generated", "pkg/authorization", "pkg/barrier", "pkg/controller", "pkg/freshness", "pkg/granular/mapping"},
-	"pkg/barrier/rollout":            {"apis", "pkg/authorization", "pkg/barrier", "pkg/innerdoor", "pkg/kubeapiservers"},
+	"pkg/barrier/rollout":            {"apis", "pkg/authorization", "pkg/barrier", "pkg/cluster", "pkg/innerdoor"},
 	"pkg/policy/enforcementstatus":   {"apis", "pkg/cel"},
 	"pkg/policy/typechecking":        {"apis", "pkg/cel", "pkg/suggestion"},
 	"pkg/cel/bound":                  {"pkg/cel"},
@@ -78,7 +77,7 @@ var layers = map[string][]string{
 
 	"pkg/apiserver": {
 		"apis", "generated", "pkg/version", "pkg/cel", "pkg/etcd", "pkg/authorization", "pkg/registry", "pkg/policy",
-		"pkg/admission", "pkg/aggregated", "pkg/barrier", "pkg/controller", "pkg/frontdoor", "pkg/enforcement", "pkg/features", "pkg/freshness", "pkg/granular", "pkg/impersonation", "pkg/innerdoor", "pkg/kubeapiservers", "pkg/place", "pkg/registration",
+		"pkg/admission", "pkg/aggregated", "pkg/barrier", "pkg/cluster", "pkg/controller", "pkg/frontdoor", "pkg/enforcement", "pkg/features", "pkg/freshness", "pkg/granular", "pkg/impersonation", "pkg/innerdoor", "pkg/place", "pkg/registration",
 	},
 
 	"artifacts": {},

@@ -51,11 +51,11 @@ func (o *BarrierOptions) Validate() []error {
 
 // config returns the configuration of barriers, or nil if they are disabled. The identities that the doors leave out are exempt from
 // barriers, too. innerDoor is nil without an inner door.
-func (o *BarrierOptions) config(innerDoor *apiserver.InnerDoorConfig, kubeAPIServers []string) *apiserver.BarriersConfig {
+func (o *BarrierOptions) config(innerDoor *apiserver.InnerDoorConfig) *apiserver.BarriersConfig {
 	if !o.Enabled {
 		return nil
 	}
-	config := &apiserver.BarriersConfig{Namespace: o.Namespace, Exempt: manifest.DefaultIdentities(o.Namespace), Servers: kubeAPIServers}
+	config := &apiserver.BarriersConfig{Namespace: o.Namespace, Exempt: manifest.DefaultIdentities(o.Namespace)}
 	if innerDoor != nil && len(innerDoor.Manifest.Identities.Users)+len(innerDoor.Manifest.Identities.Groups) > 0 {
 		config.Exempt = innerDoor.Manifest.Identities
 	}

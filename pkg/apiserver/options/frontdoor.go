@@ -17,8 +17,8 @@ import (
 	netutils "k8s.io/utils/net"
 
 	"github.com/proviso-authz/proviso/pkg/apiserver"
+	"github.com/proviso-authz/proviso/pkg/cluster"
 	"github.com/proviso-authz/proviso/pkg/innerdoor/installation"
-	"github.com/proviso-authz/proviso/pkg/kubeapiservers"
 )
 
 // FrontDoorOptions are the options of the listener for kube-apiserver's authorization webhook. Its
@@ -79,7 +79,7 @@ func (o *FrontDoorOptions) Validate() []error {
 	}
 	seen := map[string]bool{}
 	for _, text := range o.KubeAPIServers {
-		switch address, err := kubeapiservers.Address(text); {
+		switch address, err := cluster.Address(text); {
 		case err != nil:
 			errs = append(errs, fmt.Errorf("--kube-apiserver-servers %q %w", text, err))
 		case seen[address]:
@@ -124,7 +124,7 @@ func (o *FrontDoorOptions) config(main genericoptions.SecureServingOptions) (*ap
 	written := innerDoor.Manifest()
 	config.InnerDoor = &apiserver.InnerDoorConfig{Manifest: written}
 	config.Folding = &apiserver.FoldingConfig{
-		Resources: written.Resources, LeavesOut: written.LeavesOut, Digest: innerDoor.Digest(), Namespace: written.Namespace, Servers: o.KubeAPIServers,
+		Resources: written.Resources, LeavesOut: written.LeavesOut, Digest: innerDoor.Digest(), Namespace: written.Namespace,
 	}
 	return config, nil
 }

@@ -286,7 +286,8 @@ func (o CompletedOptions) applyServing(config *apiserver.Config) error {
 	if config.ExtraConfig.FrontDoor != nil {
 		innerDoor = config.ExtraConfig.FrontDoor.InnerDoor
 	}
-	config.ExtraConfig.Barriers = o.Barriers.config(innerDoor, o.FrontDoor.KubeAPIServers)
+	config.ExtraConfig.KubeAPIServers = o.FrontDoor.KubeAPIServers
+	config.ExtraConfig.Barriers = o.Barriers.config(innerDoor)
 	return nil
 }
 
@@ -334,7 +335,7 @@ func (o CompletedOptions) applyAccess(config *apiserver.Config) error {
 			frontDoor.Folding.MissesWebhooks = webhooks != nil && o.asksWebhooksAtFrontDoor() && frontDoor.InnerDoor.Manifest.AsksOthers
 		}
 		if o.leavesConditions() {
-			frontDoor.Conditions = &apiserver.ConditionsConfig{Servers: o.FrontDoor.KubeAPIServers}
+			frontDoor.Conditions = &apiserver.ConditionsConfig{}
 		}
 	}
 	chains, err := o.Authorization.Chains(apiserver.AuthorizerConfig{

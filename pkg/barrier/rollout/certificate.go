@@ -8,7 +8,6 @@ package rollout
 import (
 	"context"
 	"maps"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -79,9 +78,9 @@ func (r *Rollout) Known(certificate string) bool {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if now := r.config.Clock.Now(); now.Sub(r.wantedAt) >= wantedInterval {
+	if now := r.cluster.Clock.Now(); now.Sub(r.wantedAt) >= wantedInterval {
 		r.wantedAt = now
-		r.want()
+		r.loop.Want()
 	}
 	return false
 }
@@ -100,7 +99,7 @@ func (r *Rollout) isTied(certificate string) bool {
 
 // certify sends a probe as the canary, for a number that the server has loaded. If the sentinel refuses it, its check has come from this server, and ties the server
 // to the client certificate, unless the server lacks a text that is active. It does nothing without the front door.
-func (r *Rollout) certify(ctx context.Context, client *http.Client, address string, number int64) {
+func (r *Rollout) certify(ctx context.Context, address string, number int64) {
 	if !r.config.FrontDoor {
 		return
 	}
@@ -108,7 +107,7 @@ func (r *Rollout) certify(ctx context.Context, client *http.Client, address stri
 	r.mu.Lock()
 	r.nonces[nonce] = nil
 	r.mu.Unlock()
-	refusedWith, found := send(ctx, client, address, r.config.Namespace, number, nonce)
+	refusedWith, found := r.send(ctx, address, number, nonce)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	certificates := r.nonces[nonce]

@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/proviso-authz/proviso/pkg/barrier/rollout"
+	"github.com/proviso-authz/proviso/pkg/cluster"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
 )
 
@@ -244,8 +245,8 @@ func TestUnknownCertificates(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newDoors(t)
-		config := w.config()
-		config.FrontDoor, config.Clock, config.Interval = true, clock.RealClock{}, time.Hour
+		config := w.config(func(c *cluster.Config) { c.Clock, c.Interval = clock.RealClock{}, time.Hour })
+		config.FrontDoor = true
 		var err error
 		if w.replica, err = rollout.New(config); err != nil {
 			t.Fatal(err)

@@ -6,21 +6,14 @@ SPDX-License-Identifier: Apache-2.0
 package rollout
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"net/http"
-	"net/url"
-	"strconv"
-
-	coordinationv1 "k8s.io/api/coordination/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/proviso-authz/proviso/pkg/barrier"
+	"github.com/proviso-authz/proviso/pkg/cluster"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
-	"github.com/proviso-authz/proviso/pkg/kubeapiservers"
 )
 
 // outcome is the outcome of a probe.
@@ -43,51 +36,28 @@ var outcomes = []outcome{loaded, behind, passed, failed}
 const leaseName = "proviso-barriers-probe"
 
 // send sends a probe for a number. If the sentinel refuses it, refusedWith is the number in the message.
-// With a nonce it is sent as the canary.
-func send(ctx context.Context, client *http.Client, server, namespace string, number int64, nonce string) (refusedWith int64, found result) {
-	request, err := newProbe(ctx, server, namespace, number)
+func (r *Rollout) send(ctx context.Context, server string, number int64, nonce string) (refusedWith int64, found result) {
+	status, err := r.cluster.Send(newProbe(ctx, server, r.config.Namespace, number, nonce))
 	if err != nil {
-		return 0, result{failed, kubeapiservers.Shortened(err.Error())}
-	}
-	if nonce != "" {
-		innerdoor.AsCanary(request, nonce)
-	}
-	status, err := kubeapiservers.Send(client, request)
-	if err != nil {
-		return 0, result{failed, kubeapiservers.Shortened(err.Error())}
+		return 0, result{failed, cluster.Shortened(err.Error())}
 	}
 	//guard:rollout-probes-passed
-	if kubeapiservers.Passed(status) {
+	if cluster.Passed(status) {
 		return math.MaxInt64, result{passed, ""}
 	}
 	//guard:rollout-refusals-others
 	if refusedWith, ok := barrier.NumberIn(status.Message); ok && status.Code == http.StatusForbidden {
 		return refusedWith, result{loaded, ""}
 	}
-	return 0, result{failed, kubeapiservers.Shortened(fmt.Sprintf("refused, but not by the sentinel: %d %s", status.Code, status.Message))}
+	return 0, result{failed, cluster.Shortened(fmt.Sprintf("refused, but not by the sentinel: %d %s", status.Code, status.Message))}
 }
 
-// newProbe returns a dry run of the creation of a Lease.
-func newProbe(ctx context.Context, server, namespace string, number int64) (*http.Request, error) {
-	target, err := url.Parse(server)
-	if err != nil {
-		return nil, err
+// newProbe returns a dry run of the creation of a Lease. With a nonce it is sent as the canary.
+func newProbe(ctx context.Context, server, namespace string, number int64, nonce string) (*http.Request, error) {
+	lease := fmt.Sprintf(`{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": %q, "namespace": %q, "labels": {%q: "%d"}}}`, leaseName, namespace, barrier.RolloutLabel, number)
+	request, err := innerdoor.NewDryRun(ctx, http.MethodPost, server, "apis/coordination.k8s.io/v1/namespaces/"+namespace+"/leases", nil, lease)
+	if err == nil && nonce != "" {
+		innerdoor.AsCanary(request, nonce)
 	}
-	target = target.JoinPath("apis", "coordination.k8s.io", "v1", "namespaces", namespace, "leases")
-	target.RawQuery = url.Values{"dryRun": {metav1.DryRunAll}}.Encode()
-	lease := &coordinationv1.Lease{
-		TypeMeta:   metav1.TypeMeta{APIVersion: coordinationv1.SchemeGroupVersion.String(), Kind: "Lease"},
-		ObjectMeta: metav1.ObjectMeta{Name: leaseName, Namespace: namespace, Labels: map[string]string{barrier.RolloutLabel: strconv.FormatInt(number, 10)}},
-	}
-	body, err := json.Marshal(lease)
-	if err != nil {
-		return nil, err
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, target.String(), bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("Accept", "application/json")
-	request.Header.Set("Content-Type", "application/json")
-	return request, nil
+	return request, err
 }

@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"sync"
 	"time"
@@ -17,21 +16,16 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/barrier"
-	"github.com/proviso-authz/proviso/pkg/kubeapiservers"
+	"github.com/proviso-authz/proviso/pkg/cluster"
 )
 
 const (
-	// DefaultInterval is the time between two rounds of probes if all servers have shown the last number.
-	DefaultInterval = 5 * time.Second
 	// firstPause is the time between the first two rounds after a new number. It doubles up to the interval.
 	firstPause = 100 * time.Millisecond
-	// boundIntervals is for how many intervals a list of servers counts.
-	boundIntervals = 3
 	// LeftFor is for how long a server counts after it has left the list, or has renewed its Lease. A server that was stalled may come
 	// back with an old state.
 	LeftFor = 5 * time.Minute
@@ -56,30 +50,21 @@ type Config struct {
 	Namespace string
 	// Compile compiles a Deny policy as the replica does that writes barriers. If it returns an error, the barrier stays as it was.
 	Compile func(engine.Key, *policyv1alpha1.AuthorizationPolicySpec) (*Compiled, error)
-	// Servers returns the kube-apiservers, as https://host:port. Each address must lead to one server.
-	Servers func(context.Context) ([]string, error)
-	// Alive returns how many kube-apiservers have renewed their Lease within LeftFor.
-	Alive func(context.Context) (int, error)
-	// Client returns a client of a server that authenticates as Proviso. It is called once for each server.
-	Client func(server string) (*http.Client, error)
+	// Cluster has the kube-apiservers.
+	Cluster *cluster.Cluster
 	// Number reads the number of the binding of the sentinel that is stored now.
 	Number func(context.Context) (int64, error)
 	// Stored reads what kube-apiserver stores of both kinds now.
 	Stored func(context.Context) (policies, bindings Stored, err error)
 	// FrontDoor says that the front door is enabled. Servers are then probed as the canary, too, which ties them to their client certificates.
 	FrontDoor bool
-	// Interval is the time between two rounds of probes. If zero, DefaultInterval is.
-	Interval time.Duration
-	// Clock tells the time. If nil, the real time is used.
-	Clock clock.WithTicker
 }
 
 // Rollout knows which barriers are active. Its methods may be called concurrently, except for Round.
 type Rollout struct {
 	config  Config
-	cluster *kubeapiservers.Servers
-	// wanted asks for a round before its time.
-	wanted chan struct{}
+	cluster *cluster.Cluster
+	loop    *cluster.Loop
 	// measured are the servers that metrics have. Only Round uses it.
 	measured map[string]bool
 
@@ -110,21 +95,11 @@ type Rollout struct {
 
 // New returns a Rollout that knows nothing. It returns an error if config is incomplete.
 func New(config Config) (*Rollout, error) {
-	if config.Namespace == "" || config.Compile == nil || config.Servers == nil || config.Alive == nil || config.Client == nil || config.Number == nil || config.Stored == nil {
-		return nil, errors.New("the rollout of barriers needs Namespace, Compile, Servers, Alive, Client, Number and Stored")
-	}
-	if config.Interval < 0 {
-		return nil, fmt.Errorf("the interval of the probes of barriers is %s", config.Interval)
-	}
-	if config.Interval == 0 {
-		config.Interval = DefaultInterval
-	}
-	if config.Clock == nil {
-		config.Clock = clock.RealClock{}
+	if config.Namespace == "" || config.Compile == nil || config.Cluster == nil || config.Number == nil || config.Stored == nil {
+		return nil, errors.New("the rollout of barriers needs Namespace, Compile, Cluster, Number and Stored")
 	}
 	return &Rollout{
-		config: config, wanted: make(chan struct{}, 1), cause: causeNotListed,
-		cluster: kubeapiservers.New(kubeapiservers.Config{List: config.Servers, Alive: config.Alive, Client: config.Client, Clock: config.Clock}),
+		config: config, cluster: config.Cluster, loop: config.Cluster.NewLoop(0), cause: causeNotListed,
 		entries: map[engine.Key]*entry{}, byID: map[string]*entry{}, servers: map[string]*server{}, nonces: map[string][]string{},
 		policies: map[string]*admissionregistrationv1.ValidatingAdmissionPolicy{}, bindings: map[string]*admissionregistrationv1.ValidatingAdmissionPolicyBinding{},
 	}, nil
@@ -132,34 +107,35 @@ func New(config Config) (*Rollout, error) {
 
 // Covers reports whether a barrier that is active refuses a request if the policy denies it. The policy is the one from which the
 // condition with the ID comes. It presumes that kube-apiserver serves the request itself, and that barriers do not leave out the user.
-func (r *Rollout) Covers(conditionID string, a authorizer.Attributes) (covers bool) {
-	defer func() {
-		if panicked := recover(); panicked != nil {
-			klog.Background().Error(errPanicked, "A barrier covers no requests", "condition", conditionID, "panic", panicked)
-			//guard:rollout-panics
-			covers = false
-		}
-	}()
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	e := r.byID[conditionID]
-	//guard:rollout-sight-lost
-	return e != nil && e.covers(a) && r.blind() == ""
+func (r *Rollout) Covers(conditionID string, a authorizer.Attributes) bool {
+	return r.holds(conditionID, func(e *entry) bool {
+		//guard:rollout-sight-lost
+		return e.covers(a) && r.blind() == ""
+	})
 }
 
 // Audits reports whether the barrier of a policy in Audit evaluates the policy for a request, on the terms of Covers. kube-apiserver may not have
 // loaded the barrier yet.
-func (r *Rollout) Audits(conditionID string, a authorizer.Attributes) (audits bool) {
+func (r *Rollout) Audits(conditionID string, a authorizer.Attributes) bool {
+	return r.holds(conditionID, func(e *entry) bool {
+		//guard:rollout-enforced-barrier-sees-not-audited
+		return e.wanted != nil && e.wanted.exists() && !e.wanted.refuses() && e.wanted.sees(a)
+	})
+}
+
+// holds reports whether something holds of the policy from which a condition comes. It does not if that panics.
+func (r *Rollout) holds(conditionID string, of func(*entry) bool) (holds bool) {
 	defer func() {
 		if panicked := recover(); panicked != nil {
-			audits = false
+			klog.Background().Error(errPanicked, "A barrier covers no requests", "condition", conditionID, "panic", panicked)
+			//guard:rollout-panics
+			holds = false
 		}
 	}()
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	e := r.byID[conditionID]
-	//guard:rollout-enforced-barrier-sees-not-audited
-	return e != nil && e.wanted != nil && e.wanted.exists() && !e.wanted.refuses() && e.wanted.sees(a)
+	return e != nil && of(e)
 }
 
 var errPanicked = errors.New("the barrier of a policy panicked")
@@ -301,15 +277,7 @@ func (r *Rollout) mark() {
 	r.sentinel = r.sentinel[max(0, len(r.sentinel)-maxMarks):]
 	if number != r.last {
 		r.last = number
-		r.want()
-	}
-}
-
-// want asks for a round before its time.
-func (r *Rollout) want() {
-	select {
-	case r.wanted <- struct{}{}:
-	default: // a round is wanted already
+		r.loop.Want()
 	}
 }
 

@@ -562,9 +562,8 @@ func TestNew(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	for name, change := range map[string]func(*rollout.Config){
-		"Namespace": func(c *rollout.Config) { c.Namespace = "" }, "Compile": func(c *rollout.Config) { c.Compile = nil }, "Servers": func(c *rollout.Config) { c.Servers = nil },
-		"Alive": func(c *rollout.Config) { c.Alive = nil }, "Client": func(c *rollout.Config) { c.Client = nil }, "Number": func(c *rollout.Config) { c.Number = nil }, "Stored": func(c *rollout.Config) { c.Stored = nil },
-		"Interval": func(c *rollout.Config) { c.Interval = -1 },
+		"Namespace": func(c *rollout.Config) { c.Namespace = "" }, "Compile": func(c *rollout.Config) { c.Compile = nil }, "Cluster": func(c *rollout.Config) { c.Cluster = nil },
+		"Number": func(c *rollout.Config) { c.Number = nil }, "Stored": func(c *rollout.Config) { c.Stored = nil },
 	} {
 		config := w.config()
 		change(&config)

@@ -25,6 +25,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/barrier"
 	"github.com/proviso-authz/proviso/pkg/barrier/rollout"
+	"github.com/proviso-authz/proviso/pkg/cluster"
 )
 
 // TestRun has informers deliver what is stored, and probes run by themselves.
@@ -33,8 +34,7 @@ func TestRun(t *testing.T) {
 	namespaced := engine.Key{Namespace: "n", Name: "q"}
 	spec := specOf("one", "update")
 	w := newWorld(t, "a", "b")
-	config := w.config()
-	config.Clock, config.Interval = clock.RealClock{}, 200*time.Millisecond
+	config := w.config(func(c *cluster.Config) { c.Clock, c.Interval = clock.RealClock{}, 200*time.Millisecond })
 	kube := fake.NewClientset()
 	config.Stored = func(ctx context.Context) (policies, bindings rollout.Stored, err error) {
 		policies, bindings = storedOf[*admissionregistrationv1.ValidatingAdmissionPolicy](nil, math.MaxUint64), storedOf[*admissionregistrationv1.ValidatingAdmissionPolicyBinding](nil, math.MaxUint64)
@@ -78,10 +78,10 @@ func TestRun(t *testing.T) {
 	objects, own := admission.Admissionregistration().V1(), stored.Policy().V1alpha1()
 	followed := make(chan error, 1)
 	policies, bindings := objects.ValidatingAdmissionPolicies().Informer(), objects.ValidatingAdmissionPolicyBindings().Informer()
-	cluster, others := own.ClusterAuthorizationPolicies().Informer(), own.AuthorizationPolicies().Informer()
+	ofCluster, others := own.ClusterAuthorizationPolicies().Informer(), own.AuthorizationPolicies().Informer()
 	admission.Start(ctx.Done())
 	stored.Start(ctx.Done())
-	go func() { followed <- replica.Follow(ctx, cluster, others, policies, bindings) }()
+	go func() { followed <- replica.Follow(ctx, ofCluster, others, policies, bindings) }()
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)

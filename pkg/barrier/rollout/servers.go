@@ -6,14 +6,16 @@ SPDX-License-Identifier: Apache-2.0
 package rollout
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"k8s.io/klog/v2"
 
-	"github.com/proviso-authz/proviso/pkg/kubeapiservers"
+	"github.com/proviso-authz/proviso/pkg/cluster"
 )
 
 const (
@@ -51,41 +53,16 @@ type result struct {
 func (r *Rollout) Run(ctx context.Context) {
 	registerMetrics()
 	pause := firstPause
-	for ctx.Err() == nil {
-		began, number := r.config.Clock.Now(), r.number()
+	r.loop.Run(ctx, func(ctx context.Context, isWanted bool) time.Duration {
+		if isWanted {
+			pause = firstPause
+		}
 		r.Round(ctx)
-		if r.isBehind() {
-			pause = min(2*pause, r.config.Interval)
-		} else {
-			pause = r.config.Interval
+		if pause = min(2*pause, r.cluster.Interval); !r.isBehind() {
+			pause = r.cluster.Interval
 		}
-		if r.number() != number {
-			pause = firstPause
-		}
-		if r.pause(ctx, pause-r.config.Clock.Since(began)) {
-			pause = firstPause
-		}
-	}
-}
-
-// pause waits until the next round. It returns true if there is a new number.
-func (r *Rollout) pause(ctx context.Context, pause time.Duration) (isNew bool) {
-	timer := r.config.Clock.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C():
-	case <-r.wanted:
-		return true
-	}
-	return false
-}
-
-// number returns the last number of the sentinel that is stored, or 0.
-func (r *Rollout) number() int64 {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	return r.last
+		return pause
+	})
 }
 
 // isBehind reports whether a server has not shown the last number.
@@ -100,74 +77,32 @@ func (r *Rollout) isBehind() bool {
 	return false
 }
 
-// Round probes all servers once, each for at most an interval.
+// Round probes all servers once, each for at most an interval. The list is read again after a second, since rounds may follow each other more
+// quickly.
 func (r *Rollout) Round(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, r.config.Interval)
-	defer cancel()
-	r.look(ctx)
-	kubeapiservers.Each(ctx, r.addresses(), r.probe)
+	r.cluster.Round(ctx, r, r.cluster.Interval, time.Second)
 	r.measure()
 }
 
-// look finds the servers. The list is read again after a second, since rounds may follow each other more quickly.
-func (r *Rollout) look(ctx context.Context) {
-	now, state := r.config.Clock.Now(), r.cluster.State()
-	if now.Sub(state.ListedAt) >= time.Second || now.Sub(state.AliveAt) >= time.Second {
-		state = r.cluster.Look(ctx)
-	}
+// Servers implements cluster.Canary. It returns the servers that count.
+func (r *Rollout) Servers() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	now, state := r.cluster.Clock.Now(), r.cluster.State()
+	cluster.Follow(state, r.servers, func(s *server) bool { return now.Sub(s.listedAt) > LeftFor })
 	for _, address := range state.Addresses() {
-		if r.servers[address] == nil {
-			r.servers[address] = &server{}
-		}
 		r.servers[address].listedAt = state.ListedAt
 	}
-	for address, s := range r.servers {
-		//guard:rollout-servers-have-left
-		if !slices.Contains(state.Listed, address) && now.Sub(s.listedAt) > LeftFor {
-			delete(r.servers, address)
-			r.cluster.Forget(address)
-		}
+	//guard:rollout-servers-may-be-missing
+	r.cause = r.cluster.Gap(state, LeftFor)
+	switch listed := len(state.Listed); {
+	case listed == 0:
+		r.cause = causeNotListed
+	case listed > cluster.MaxServers:
+		r.cause = cmp.Or(r.cause, fmt.Sprintf("there are more than %d kube-apiservers", cluster.MaxServers))
 	}
-	r.cause = r.causeOf(state)
 	r.settleAll()
-}
-
-// causeOf says why a kube-apiserver may be missing in the list. It returns "" if none is.
-func (r *Rollout) causeOf(state kubeapiservers.State) string {
-	isFresh := func(at time.Time) bool {
-		return !at.IsZero() && r.config.Clock.Since(at) <= boundIntervals*r.config.Interval
-	}
-	switch {
-	//guard:rollout-old-lists
-	case !isFresh(state.ListedAt) || len(state.Listed) == 0:
-		return causeNotListed
-	case len(state.Listed) > kubeapiservers.MaxServers:
-		return fmt.Sprintf("there are more than %d kube-apiservers", kubeapiservers.MaxServers)
-	//guard:rollout-old-leases
-	case !isFresh(state.AliveAt):
-		return "the Leases of the kube-apiservers cannot be read"
-	//guard:rollout-no-lease
-	case state.Alive < 1:
-		return "no kube-apiserver has renewed its Lease lately"
-	//guard:rollout-servers-not-listed
-	case len(state.Listed) < state.Alive:
-		return fmt.Sprintf("%d kube-apiservers have renewed a Lease lately, and the addresses of %d are known", state.Alive, len(state.Listed))
-	}
-	return ""
-}
-
-// addresses returns the servers that count.
-func (r *Rollout) addresses() []string {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	addresses := make([]string, 0, len(r.servers))
-	for address := range r.servers {
-		addresses = append(addresses, address)
-	}
-	slices.Sort(addresses)
-	return addresses
+	return slices.Sorted(maps.Keys(r.servers))
 }
 
 // numbersFor returns the numbers for which a server is probed, in ascending order: one of them is loaded, unless the server has lost
@@ -193,23 +128,18 @@ func (r *Rollout) numbersFor(address string) (numbers []int64, isAll bool) {
 	return append(numbers[:1:1], numbers[len(numbers)-maxNumbers+1:]...), false
 }
 
-// probe probes a server for the numbers, until it refuses one. A server takes up numbers in ascending order, and so do the probes: a
-// server that changes meanwhile refuses one of them, unless its number is greater than all.
-func (r *Rollout) probe(ctx context.Context, address string) {
+// Probe implements cluster.Canary. It probes a server for the numbers, until it refuses one. A server takes up numbers in ascending order, and so
+// do the probes: a server that changes meanwhile refuses one of them, unless its number is greater than all.
+func (r *Rollout) Probe(ctx context.Context, address string) {
 	numbers, isAll := r.numbersFor(address)
 	if len(numbers) == 0 {
 		return
 	}
-	client, err := r.cluster.Client(address)
-	if err != nil {
-		r.ended(ctx, address, 0, result{failed, kubeapiservers.Shortened(err.Error())})
-		return
-	}
 	for _, number := range numbers {
-		refusedWith, found := send(ctx, client, address, r.config.Namespace, number, "")
+		refusedWith, found := r.send(ctx, address, number, "")
 		if found.outcome != passed {
 			if found.outcome == loaded {
-				r.certify(ctx, client, address, number)
+				r.certify(ctx, address, number)
 			}
 			//guard:rollout-number-policy
 			r.ended(ctx, address, min(number, refusedWith), found)
@@ -221,10 +151,10 @@ func (r *Rollout) probe(ctx context.Context, address string) {
 	switch {
 	case err != nil:
 		//guard:rollout-cannot-compared
-		found = result{failed, kubeapiservers.Shortened("the number of the sentinel cannot be read: " + err.Error())}
+		found = result{failed, cluster.Shortened("the number of the sentinel cannot be read: " + err.Error())}
 	//guard:rollout-replica-behind
 	case stored > numbers[len(numbers)-1]: // the server may be ahead of this replica
-		if refusedWith, ahead := send(ctx, client, address, r.config.Namespace, stored, ""); ahead.outcome != passed {
+		if refusedWith, ahead := r.send(ctx, address, stored, ""); ahead.outcome != passed {
 			r.ended(ctx, address, min(stored, refusedWith), ahead)
 			return
 		}

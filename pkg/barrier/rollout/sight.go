@@ -17,7 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/proviso-authz/proviso/pkg/barrier"
-	"github.com/proviso-authz/proviso/pkg/kubeapiservers"
+	"github.com/proviso-authz/proviso/pkg/cluster"
 )
 
 const (
@@ -53,7 +53,7 @@ func (r *Rollout) RunSight(ctx context.Context) {
 		if !r.Compare(ctx) {
 			pause = retryInterval
 		}
-		timer := r.config.Clock.NewTimer(pause)
+		timer := r.cluster.Clock.NewTimer(pause)
 		select {
 		case <-ctx.Done():
 		case <-timer.C():
@@ -65,7 +65,7 @@ func (r *Rollout) RunSight(ctx context.Context) {
 // Compare compares what is received with what is stored, once. It returns false if they differ, as for a moment after a change, or if what is stored
 // cannot be read.
 func (r *Rollout) Compare(ctx context.Context) bool {
-	at := r.config.Clock.Now()
+	at := r.cluster.Clock.Now()
 	ctx, cancel := context.WithTimeout(ctx, sightInterval)
 	defer cancel()
 	policies, bindings, err := r.config.Stored(ctx)
@@ -74,7 +74,7 @@ func (r *Rollout) Compare(ctx context.Context) bool {
 	before := r.sight.problem
 	r.sight.problem, r.sight.detail = "", ""
 	if err != nil {
-		r.sight.problem, r.sight.detail = "they cannot be read", kubeapiservers.Shortened(err.Error())
+		r.sight.problem, r.sight.detail = "they cannot be read", cluster.Shortened(err.Error())
 	} else if !r.synced {
 		r.sight.problem = "they have not been received yet"
 	} else if name := cmp.Or(differenceOf(r.policies, policies), differenceOf(r.bindings, bindings)); name != "" {
@@ -123,7 +123,7 @@ func (r *Rollout) blind() string {
 	switch {
 	case r.sight.at.IsZero() && r.sight.problem == "":
 		return "the ValidatingAdmissionPolicies have not been compared yet"
-	case r.sight.at.IsZero(), r.config.Clock.Since(r.sight.at) > maxSightAge:
+	case r.sight.at.IsZero(), r.cluster.Clock.Since(r.sight.at) > maxSightAge:
 		return "the ValidatingAdmissionPolicies that kube-apiserver stores are not known: " + cmp.Or(r.sight.problem, "they were not compared in time")
 	}
 	return ""

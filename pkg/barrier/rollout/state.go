@@ -17,6 +17,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/barrier"
+	"github.com/proviso-authz/proviso/pkg/cluster"
 )
 
 // Phase is the phase of the barrier of a policy.
@@ -166,8 +167,7 @@ func (r *Rollout) after(e *entry) int64 {
 
 // ServeHTTP writes the last number that each server has shown, one server a line, and then the policies whose barrier is not active.
 func (r *Rollout) ServeHTTP(response http.ResponseWriter, _ *http.Request) {
-	response.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	response.Header().Set("X-Content-Type-Options", "nosniff")
+	cluster.WriteText(response)
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	_, _ = fmt.Fprintf(response, "sentinel: number %d\n", r.last)

@@ -35,6 +35,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/barrier"
 	"github.com/proviso-authz/proviso/pkg/barrier/rollout"
+	"github.com/proviso-authz/proviso/pkg/cluster"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
 )
 
@@ -248,20 +249,31 @@ func (w *world) restart(t *testing.T) {
 	w.replica, w.policiesSeen, w.bindingsSeen = replica, 0, 0
 }
 
-func (w *world) config() rollout.Config {
-	return rollout.Config{
-		Namespace: namespace, Compile: compile, Clock: w.clock,
+// config returns the configuration of a replica, whose cluster a test may change.
+func (w *world) config(changes ...func(*cluster.Config)) rollout.Config {
+	config := cluster.Config{
+		Clock: w.clock,
 		Servers: func(context.Context) ([]string, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			return slices.Clone(w.listed), w.listErr
 		},
-		Alive: func(context.Context) (int, error) {
+		Renewed: func(context.Context) ([]time.Time, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
-			return w.alive, w.aliveErr
+			return slices.Repeat([]time.Time{w.clock.Now()}, w.alive), w.aliveErr
 		},
 		Client: func(string) (*http.Client, error) { return &http.Client{Transport: w}, nil },
+	}
+	for _, change := range changes {
+		change(&config)
+	}
+	servers, err := cluster.New(config)
+	if err != nil {
+		panic(err)
+	}
+	return rollout.Config{
+		Namespace: namespace, Compile: compile, Cluster: servers,
 		Number: func(context.Context) (int64, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()

@@ -42,8 +42,8 @@ func (p *Prober) measure() {
 		}
 		return 0
 	}
-	p.one.Lock()
-	defer p.one.Unlock()
+	p.measuring.Lock()
+	defer p.measuring.Unlock()
 	states, gone := p.States(), p.measured
 	p.measured = map[string]bool{}
 	for _, state := range states {

@@ -28,9 +28,9 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	testingclock "k8s.io/utils/clock/testing"
 
+	"github.com/proviso-authz/proviso/pkg/cluster"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
 	"github.com/proviso-authz/proviso/pkg/innerdoor/probe"
-	"github.com/proviso-authz/proviso/pkg/kubeapiservers"
 )
 
 const (
@@ -184,8 +184,8 @@ func answer(w http.ResponseWriter, status *metav1.Status) {
 	_ = json.NewEncoder(w).Encode(status)
 }
 
-// cluster has kube-apiservers, and what is known of them.
-type cluster struct {
+// fakeCluster has kube-apiservers, and what is known of them.
+type fakeCluster struct {
 	mu       sync.Mutex
 	servers  []*kube
 	listed   []string
@@ -196,9 +196,9 @@ type cluster struct {
 }
 
 // newCluster has servers with the given certificates.
-func newCluster(t *testing.T, certificates ...string) *cluster {
+func newCluster(t *testing.T, certificates ...string) *fakeCluster {
 	t.Helper()
-	c := &cluster{clock: testingclock.NewFakeClock(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)), alive: len(certificates)}
+	c := &fakeCluster{clock: testingclock.NewFakeClock(time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)), alive: len(certificates)}
 	for _, certificate := range certificates {
 		k := newKube(t, certificate)
 		c.servers = append(c.servers, k)
@@ -208,26 +208,30 @@ func newCluster(t *testing.T, certificates ...string) *cluster {
 }
 
 // newReplica is a replica of Proviso.
-func (c *cluster) newReplica(t *testing.T, change func(*probe.Config)) *probe.Prober {
+func (c *fakeCluster) newReplica(t *testing.T, change func(*cluster.Config)) *probe.Prober {
 	t.Helper()
-	config := probe.Config{
-		Namespace: namespace, Digest: ours, Interval: interval, Clock: c.clock,
+	config := cluster.Config{
+		Interval: interval, Clock: c.clock,
 		Servers: func(context.Context) ([]string, error) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			return slices.Clone(c.listed), c.listErr
 		},
-		Alive: func(context.Context) (int, error) {
+		Renewed: func(context.Context) ([]time.Time, error) {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			return c.alive, c.aliveErr
+			return slices.Repeat([]time.Time{c.clock.Now()}, c.alive), c.aliveErr
 		},
 		Client: func(string) (*http.Client, error) { return &http.Client{}, nil },
 	}
 	if change != nil {
 		change(&config)
 	}
-	p, err := probe.New(config)
+	probed, err := cluster.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := probe.New(probed, namespace, ours)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +239,7 @@ func (c *cluster) newReplica(t *testing.T, change func(*probe.Config)) *probe.Pr
 }
 
 // connect has all servers ask one replica.
-func (c *cluster) connect(p *probe.Prober) {
+func (c *fakeCluster) connect(p *probe.Prober) {
 	for _, k := range c.servers {
 		k.change(func(k *kube) { k.replica = func(string) *probe.Prober { return p } })
 	}
@@ -368,14 +372,8 @@ func TestNew(t *testing.T) {
 	if got := knows(p, "", "one", "other"); got != "one" {
 		t.Errorf("got %q: %s", got, statesOf(p))
 	}
-	for name, change := range map[string]func(*probe.Config){
-		"Namespace": func(c *probe.Config) { c.Namespace = "" }, "Digest": func(c *probe.Config) { c.Digest = "" }, "Servers": func(c *probe.Config) { c.Servers = nil },
-		"Alive": func(c *probe.Config) { c.Alive = nil }, "Client": func(c *probe.Config) { c.Client = nil }, "Interval": func(c *probe.Config) { c.Interval = -1 },
-	} {
-		config := probe.Config{Namespace: "n", Digest: "d", Servers: func(context.Context) ([]string, error) { return nil, nil }, Alive: func(context.Context) (int, error) { return 0, nil },
-			Client: func(string) (*http.Client, error) { return nil, errors.New("x") }}
-		change(&config)
-		if _, err := probe.New(config); err == nil {
+	for name, of := range map[string][2]string{"namespace": {"", ours}, "digest": {namespace, ""}} {
+		if _, err := probe.New(nil, of[0], of[1]); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
@@ -385,48 +383,48 @@ func TestNew(t *testing.T) {
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	own, shared := []string{"one", "two"}, []string{"one", "one"}
-	second := func(change func(*kube)) func(*cluster) {
-		return func(c *cluster) { c.servers[1].change(change) }
+	second := func(change func(*kube)) func(*fakeCluster) {
+		return func(c *fakeCluster) { c.servers[1].change(change) }
 	}
 	for _, tc := range []struct {
 		name         string
 		certificates []string
-		change       func(*cluster)
+		change       func(*fakeCluster)
 		want         string
 	}{
 		{name: "own certificates", certificates: own, want: "one two"},
 		{name: "own certificates, one is emptied", certificates: own, change: second(func(k *kube) { k.digest = "" }), want: "one"},
 		{name: "own certificates, one has an older manifest", certificates: own, change: second(func(k *kube) { k.digest = "older" }), want: "one"},
-		{name: "own certificates, one is down", certificates: own, change: func(c *cluster) { c.servers[1].Close() }, want: "one"},
+		{name: "own certificates, one is down", certificates: own, change: func(c *fakeCluster) { c.servers[1].Close() }, want: "one"},
 		{name: "own certificates, one caches", certificates: own, change: second(func(k *kube) { k.caches = true }), want: "one"},
-		{name: "own certificates, one leaves the list", certificates: own, change: func(c *cluster) { c.listed = c.listed[:1] }, want: "one"},
-		{name: "own certificates, one is not listed", certificates: own, change: func(c *cluster) { c.alive = 3 }, want: "one two"},
-		{name: "own certificates, no Leases", certificates: own, change: func(c *cluster) { c.aliveErr = errors.New("x") }, want: "one two"},
-		{name: "own certificates, no list", certificates: own, change: func(c *cluster) { c.listErr = errors.New("x") }, want: "one two"},
+		{name: "own certificates, one leaves the list", certificates: own, change: func(c *fakeCluster) { c.listed = c.listed[:1] }, want: "one"},
+		{name: "own certificates, one is not listed", certificates: own, change: func(c *fakeCluster) { c.alive = 3 }, want: "one two"},
+		{name: "own certificates, no Leases", certificates: own, change: func(c *fakeCluster) { c.aliveErr = errors.New("x") }, want: "one two"},
+		{name: "own certificates, no list", certificates: own, change: func(c *fakeCluster) { c.listErr = errors.New("x") }, want: "one two"},
 		{name: "own certificates, one gets the other's", certificates: own, change: second(func(k *kube) { k.certificate = "one" }), want: "one"},
 		{name: "own certificates, one gets the other's and is emptied", certificates: own, change: second(func(k *kube) { k.certificate, k.digest = "one", "" }), want: ""},
 		{name: "own certificates, a new one", certificates: own, change: second(func(k *kube) { k.certificate = "three" }), want: "one three"},
 
 		{name: "shared", certificates: shared, want: "one"},
 		{name: "shared, one is emptied", certificates: shared, change: second(func(k *kube) { k.digest = "" }), want: ""},
-		{name: "shared, the other is emptied", certificates: shared, change: func(c *cluster) { c.servers[0].change(func(k *kube) { k.digest = "" }) }, want: ""},
-		{name: "shared, one is down", certificates: shared, change: func(c *cluster) { c.servers[1].Close() }, want: ""},
+		{name: "shared, the other is emptied", certificates: shared, change: func(c *fakeCluster) { c.servers[0].change(func(k *kube) { k.digest = "" }) }, want: ""},
+		{name: "shared, one is down", certificates: shared, change: func(c *fakeCluster) { c.servers[1].Close() }, want: ""},
 		{name: "shared, one has another manifest", certificates: shared, change: second(func(k *kube) { k.digest = "x" }), want: ""},
-		{name: "shared, one is not listed", certificates: shared, change: func(c *cluster) { c.alive = 3 }, want: ""},
-		{name: "shared, no Lease is alive", certificates: shared, change: func(c *cluster) { c.alive = 0 }, want: ""},
-		{name: "shared, one leaves the list and runs", certificates: shared, change: func(c *cluster) { c.listed = c.listed[:1] }, want: ""},
-		{name: "shared, one leaves the list", certificates: shared, change: func(c *cluster) { c.listed, c.alive = c.listed[:1], 1 }, want: "one"},
+		{name: "shared, one is not listed", certificates: shared, change: func(c *fakeCluster) { c.alive = 3 }, want: ""},
+		{name: "shared, no Lease is alive", certificates: shared, change: func(c *fakeCluster) { c.alive = 0 }, want: ""},
+		{name: "shared, one leaves the list and runs", certificates: shared, change: func(c *fakeCluster) { c.listed = c.listed[:1] }, want: ""},
+		{name: "shared, one leaves the list", certificates: shared, change: func(c *fakeCluster) { c.listed, c.alive = c.listed[:1], 1 }, want: "one"},
 		{name: "shared, one gets its own", certificates: shared, change: second(func(k *kube) { k.certificate = "two" }), want: "one two"},
 
 		{name: "two of three share", certificates: []string{"one", "one", "two"}, want: "one two"},
 		{name: "two of three share, one is emptied", certificates: []string{"one", "one", "two"}, change: second(func(k *kube) { k.digest = "" }), want: "two"},
-		{name: "two of three share, one is not listed", certificates: []string{"one", "one", "two"}, change: func(c *cluster) { c.alive = 4 }, want: "two"},
-		{name: "two of three share, the third is emptied", certificates: []string{"one", "one", "two"}, change: func(c *cluster) { c.servers[2].change(func(k *kube) { k.digest = "" }) }, want: ""},
+		{name: "two of three share, one is not listed", certificates: []string{"one", "one", "two"}, change: func(c *fakeCluster) { c.alive = 4 }, want: "two"},
+		{name: "two of three share, the third is emptied", certificates: []string{"one", "one", "two"}, change: func(c *fakeCluster) { c.servers[2].change(func(k *kube) { k.digest = "" }) }, want: ""},
 
 		{name: "alone", certificates: own[:1], want: "one"},
-		{name: "alone in the list", certificates: own[:1], change: func(c *cluster) { c.alive = 2 }, want: ""},
-		{name: "no list at all", certificates: own, change: func(c *cluster) { c.listed = nil }, want: ""},
-		{name: "a third that cannot be reached", certificates: own, change: func(c *cluster) { c.listed = append(c.listed, "http://127.0.0.1:1") }, want: ""},
+		{name: "alone in the list", certificates: own[:1], change: func(c *fakeCluster) { c.alive = 2 }, want: ""},
+		{name: "no list at all", certificates: own, change: func(c *fakeCluster) { c.listed = nil }, want: ""},
+		{name: "a third that cannot be reached", certificates: own, change: func(c *fakeCluster) { c.listed = append(c.listed, "http://127.0.0.1:1") }, want: ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -458,21 +456,18 @@ func TestProbeSilence(t *testing.T) {
 		name         string
 		certificates []string
 		// fails is what fails in each later round.
-		fails func(*cluster)
+		fails func(*testing.T, *fakeCluster)
 		// rounds says that there are later rounds.
 		rounds     bool
 		wantBefore string
 	}{
 		{name: "no rounds", certificates: []string{"one", "two"}, wantBefore: "one two"},
 		{name: "no rounds, shared", certificates: []string{"one", "one"}, wantBefore: "one"},
-		{name: "no Leases, shared", certificates: []string{"one", "one"}, rounds: true, fails: func(c *cluster) { c.aliveErr = errors.New("x") }, wantBefore: "one"},
-		{name: "no list, shared", certificates: []string{"one", "one"}, rounds: true, fails: func(c *cluster) { c.listErr = errors.New("x") }, wantBefore: "one"},
-		{name: "checks arrive elsewhere", certificates: []string{"one", "two"}, rounds: true, wantBefore: "one two", fails: func(c *cluster) {
-			other, err := probe.New(probe.Config{Namespace: namespace, Digest: ours, Servers: func(context.Context) ([]string, error) { return nil, nil }, Alive: func(context.Context) (int, error) { return 0, nil },
-				Client: func(string) (*http.Client, error) { return &http.Client{}, nil }})
-			if err == nil {
-				c.connect(other)
-			}
+		{name: "no Leases, shared", certificates: []string{"one", "one"}, rounds: true, fails: func(_ *testing.T, c *fakeCluster) { c.aliveErr = errors.New("x") }, wantBefore: "one"},
+		{name: "no list, shared", certificates: []string{"one", "one"}, rounds: true, fails: func(_ *testing.T, c *fakeCluster) { c.listErr = errors.New("x") }, wantBefore: "one"},
+		{name: "checks arrive elsewhere", certificates: []string{"one", "two"}, rounds: true, wantBefore: "one two", fails: func(t *testing.T, c *fakeCluster) {
+			t.Helper()
+			c.connect(c.newReplica(t, nil))
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -483,7 +478,7 @@ func TestProbeSilence(t *testing.T) {
 			p.Round(t.Context())
 			if tc.fails != nil {
 				c.mu.Lock()
-				tc.fails(c)
+				tc.fails(t, c)
 				c.mu.Unlock()
 			}
 			for range 3 {
@@ -633,7 +628,7 @@ func TestSlow(t *testing.T) {
 	t.Parallel()
 	const interval = 300 * time.Millisecond
 	c := newCluster(t, "one", "two")
-	p := c.newReplica(t, func(config *probe.Config) { config.Interval = interval })
+	p := c.newReplica(t, func(config *cluster.Config) { config.Interval = interval })
 	c.connect(p)
 	stop := make(chan struct{})
 	t.Cleanup(func() { close(stop) })
@@ -771,7 +766,7 @@ func (k *kube) hangs(t *testing.T, method string) (arrived chan struct{}, releas
 func TestNewsBesideSilence(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "one")
-	p := c.newReplica(t, func(config *probe.Config) { config.Interval = time.Hour })
+	p := c.newReplica(t, func(config *cluster.Config) { config.Interval = time.Hour })
 	c.connect(p)
 	p.Round(t.Context())
 	k := c.servers[0]
@@ -860,15 +855,40 @@ func TestLateWithAnotherCertificate(t *testing.T) {
 	}
 }
 
+// TestLeavesWhileProbed has a server leave the list while a round waits for it.
+func TestLeavesWhileProbed(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, "one")
+	p := c.newReplica(t, nil)
+	c.connect(p)
+	arrived, release := c.servers[0].hangs(t, http.MethodPut)
+	ended := make(chan struct{})
+	go func() {
+		p.Round(t.Context())
+		close(ended)
+	}()
+	<-arrived
+	c.mu.Lock()
+	c.listed = nil
+	c.mu.Unlock()
+	c.clock.Step(interval)
+	p.Round(t.Context())
+	release()
+	<-ended
+	if states := p.States(); len(states) > 0 || p.Known("one") {
+		t.Errorf("got %+v", states)
+	}
+}
+
 // TestNoClient has a server of which no client can be made.
 func TestNoClient(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "one")
-	p := c.newReplica(t, func(config *probe.Config) {
+	p := c.newReplica(t, func(config *cluster.Config) {
 		config.Client = func(string) (*http.Client, error) { return nil, errors.New("no certificate authority") }
 	})
 	p.Round(t.Context())
-	if states := p.States(); len(states) != 1 || states[0].Known || states[0].Reason != "no certificate authority" {
+	if states := p.States(); len(states) != 1 || states[0].Known || states[0].Reason != "create: no certificate authority" {
 		t.Errorf("got %+v", states)
 	}
 }
@@ -879,11 +899,11 @@ func TestTooManyServers(t *testing.T) {
 	c := newCluster(t, "one", "two")
 	p := c.newReplica(t, nil)
 	c.connect(p)
-	for i := range kubeapiservers.MaxServers {
+	for i := range cluster.MaxServers {
 		c.listed = append(c.listed, fmt.Sprintf("http://127.0.0.1:1/%d", i))
 	}
 	p.Round(t.Context())
-	if got := knows(p, "one", "two"); got != "" || len(p.States()) != kubeapiservers.MaxServers+2 {
+	if got := knows(p, "one", "two"); got != "" || len(p.States()) != cluster.MaxServers+2 {
 		t.Errorf("got %q of %d servers", got, len(p.States()))
 	}
 }
@@ -943,7 +963,7 @@ func TestProbeRun(t *testing.T) {
 func TestRunBesideSilence(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, "one")
-	p := c.newReplica(t, func(config *probe.Config) { config.Interval = time.Hour })
+	p := c.newReplica(t, func(config *cluster.Config) { config.Interval = time.Hour })
 	c.connect(p)
 	arrived, release := c.servers[0].hangs(t, http.MethodPut)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -19,8 +19,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/proviso-authz/proviso/pkg/cluster"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
-	"github.com/proviso-authz/proviso/pkg/kubeapiservers"
 )
 
 // Result is the result of a round of canaries at one server.
@@ -136,7 +136,7 @@ const news = 2
 
 // run sends the canaries at the same time, so that a slow server answers all of them within one round. What is news beats an answer that is
 // late. After a time, news are not kept waiting for the other answers.
-func (r *round) run(ctx context.Context, client *http.Client, server, namespace, digest string, waited <-chan time.Time) outcome {
+func (p *Prober) run(ctx context.Context, r *round, server string, waited <-chan time.Time) outcome {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type answer struct {
@@ -148,7 +148,7 @@ func (r *round) run(ctx context.Context, client *http.Client, server, namespace,
 		go func() {
 			var o outcome
 			for sent := 0; sent < c.times && o.weight() == 0; sent++ {
-				o = r.send(ctx, client, server, namespace, digest, c)
+				o = p.send(ctx, r, server, c)
 			}
 			answers <- answer{i, o}
 		}()
@@ -168,27 +168,23 @@ func (r *round) run(ctx context.Context, client *http.Client, server, namespace,
 }
 
 // send sends a canary. The outcome is zero if the inner door has refused it with the digest.
-func (r *round) send(ctx context.Context, client *http.Client, server, namespace, digest string, c canary) outcome {
-	c.request.Namespace = namespace
-	request, err := c.request.For(ctx, server, r.nonce)
+func (p *Prober) send(ctx context.Context, r *round, server string, c canary) outcome {
+	c.request.Namespace = p.namespace
+	status, err := p.cluster.Send(c.request.For(ctx, server, r.nonce))
 	if err != nil {
-		return outcome{result: Failed, message: kubeapiservers.Shortened(fmt.Sprintf("%s: %v", c.verb, err))}
-	}
-	status, err := kubeapiservers.Send(client, request)
-	if err != nil {
-		return outcome{result: Failed, message: kubeapiservers.Shortened(fmt.Sprintf("%s: %v", c.verb, err)), answered: errors.Is(err, kubeapiservers.ErrNoStatus), late: isLate(nil, err)}
+		return outcome{result: Failed, message: cluster.Shortened(fmt.Sprintf("%s: %v", c.verb, err)), answered: errors.Is(err, cluster.ErrNoStatus), late: isLate(nil, err)}
 	}
 	//guard:probe-canary-passed
-	if kubeapiservers.Passed(status) {
+	if cluster.Passed(status) {
 		return outcome{result: Passed, message: c.verb + ": the server did not call the inner door"}
 	}
 	switch got, ok := innerdoor.CanaryDigestOf(status, r.nonce); {
 	//guard:probe-refusal-something-else
 	case !ok:
-		return outcome{result: Failed, message: kubeapiservers.Shortened(fmt.Sprintf("%s: refused, but not by the inner door: %d %s", c.verb, status.Code, status.Message)), answered: true, late: isLate(status, nil)}
+		return outcome{result: Failed, message: cluster.Shortened(fmt.Sprintf("%s: refused, but not by the inner door: %d %s", c.verb, status.Code, status.Message)), answered: true, late: isLate(status, nil)}
 	//guard:probe-another-manifest
-	case got != digest:
-		return outcome{result: OtherManifest, message: kubeapiservers.Shortened(fmt.Sprintf("%s: the server has the manifest %s, and this replica has %s", c.verb, got, digest))}
+	case got != p.digest:
+		return outcome{result: OtherManifest, message: cluster.Shortened(fmt.Sprintf("%s: the server has the manifest %s, and this replica has %s", c.verb, got, p.digest))}
 	}
 	return outcome{}
 }

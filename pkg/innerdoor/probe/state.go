@@ -11,7 +11,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/proviso-authz/proviso/pkg/kubeapiservers"
+	"github.com/proviso-authz/proviso/pkg/cluster"
 )
 
 // Known reports whether the kube-apiserver that has a certificate is known to call the inner door. If the certificate was never
@@ -21,10 +21,7 @@ func (p *Prober) Known(certificate string) bool {
 	defer p.mu.Unlock()
 	known, _ := p.isKnown(certificate)
 	if !known && p.isNew(certificate) {
-		select {
-		case p.wanted <- struct{}{}:
-		default: // a round is wanted already
-		}
+		p.loop.Want()
 	}
 	return known
 }
@@ -45,10 +42,10 @@ func (p *Prober) isKnown(certificate string) (known bool, reason string) {
 		return false, "no client certificate"
 	}
 	tied := 0
-	for _, address := range p.listed {
+	for _, address := range p.state.Listed {
 		s := p.servers[address]
 		//guard:probe-old-ties
-		if s == nil || s.certificate != certificate || !p.isFresh(s.tiedAt) {
+		if s == nil || s.certificate != certificate || !p.cluster.IsFresh(s.tiedAt) {
 			continue
 		}
 		//guard:probe-server-does-not-call-inner-door
@@ -66,14 +63,9 @@ func (p *Prober) isKnown(certificate string) (known bool, reason string) {
 	return p.untiedCall()
 }
 
-// isFresh reports whether a time is within the bound.
-func (p *Prober) isFresh(at time.Time) bool {
-	return !at.IsZero() && p.config.Clock.Since(at) <= boundIntervals*p.config.Interval
-}
-
 // calls reports whether a server is known to call the inner door, with whatever certificate.
 func (p *Prober) calls(s *server) bool {
-	return s != nil && s.last.result.callsInnerDoor() && p.isFresh(s.lastAt)
+	return s != nil && s.last.result.callsInnerDoor() && p.cluster.IsFresh(s.lastAt)
 }
 
 // lacks reports whether a server answers, and is not seen to call the inner door with the manifest of this replica.
@@ -87,13 +79,13 @@ func (s *server) lacks() bool {
 func (p *Prober) mayBeShared(certificate string) bool {
 	same, others := 0, 0
 	for address, s := range p.servers {
-		age := p.config.Clock.Since(s.tiedAt)
+		age := p.cluster.Clock.Since(s.tiedAt)
 		switch {
 		case s.certificate == "" || age > memory:
 		case s.certificate == certificate:
 			same++
 		//guard:probe-certificates-servers-have-left
-		case slices.Contains(p.listed, address) || age <= kubeapiservers.AliveFor+boundIntervals*p.config.Interval:
+		case slices.Contains(p.state.Listed, address) || p.cluster.IsFresh(s.tiedAt.Add(cluster.AliveFor)):
 			others++
 		}
 	}
@@ -103,21 +95,11 @@ func (p *Prober) mayBeShared(certificate string) bool {
 
 // allCall reports whether all servers call the inner door, and no server that runs is missing in the list.
 func (p *Prober) allCall() (known bool, reason string) {
-	switch {
-	//guard:probe-old-list
-	case !p.isFresh(p.listedAt):
-		return false, "the kube-apiservers cannot be listed"
-	//guard:probe-old-leases
-	case !p.isFresh(p.aliveAt):
-		return false, "the Leases of the kube-apiservers cannot be read"
-	//guard:probe-no-lease-alive
-	case p.alive < 1:
-		return false, "no kube-apiserver has renewed its Lease lately: they may share a client certificate"
-	//guard:probe-servers-not-listed
-	case len(p.listed) < p.alive:
-		return false, fmt.Sprintf("%d kube-apiservers run, and the addresses of %d are known: they may share a client certificate", p.alive, len(p.listed))
+	//guard:probe-servers-may-be-missing
+	if gap := p.cluster.Gap(p.state, cluster.AliveFor); gap != "" {
+		return false, gap + ": they may share a client certificate"
 	}
-	for _, address := range p.listed {
+	for _, address := range p.state.Listed {
 		//guard:probe-other-servers-certificate
 		if s := p.servers[address]; !p.calls(s) {
 			return false, "it may share its client certificate with " + address + ": " + p.reasonOf(s)
@@ -130,10 +112,10 @@ func (p *Prober) allCall() (known bool, reason string) {
 // certificate of a server that answers without calling the inner door is known only if it was seen lately, because the server may
 // have been installed again. A server that does not answer stops no other.
 func (p *Prober) untiedCall() (known bool, reason string) {
-	for _, address := range p.listed {
+	for _, address := range p.state.Listed {
 		s := p.servers[address]
 		//guard:probe-certificates-servers-without-manifest
-		isUntied := s == nil || s.certificate == "" || s.lacks() && !p.isFresh(s.tiedAt)
+		isUntied := s == nil || s.certificate == "" || s.lacks() && !p.cluster.IsFresh(s.tiedAt)
 		if isUntied && !p.calls(s) {
 			return false, "it may share its client certificate with " + address + ": " + p.reasonOf(s)
 		}
@@ -145,10 +127,10 @@ func (p *Prober) untiedCall() (known bool, reason string) {
 func (p *Prober) reasonOf(s *server) string {
 	switch {
 	case s == nil:
-		return fmt.Sprintf("there are more than %d servers", kubeapiservers.MaxServers)
+		return fmt.Sprintf("there are more than %d servers", cluster.MaxServers)
 	case s.lastAt.IsZero():
 		return "it has not been probed yet"
-	case !p.isFresh(s.lastAt):
+	case !p.cluster.IsFresh(s.lastAt):
 		return "it was last probed at " + s.lastAt.UTC().Format(time.RFC3339)
 	}
 	return s.last.message
@@ -172,8 +154,8 @@ type State struct {
 func (p *Prober) States() []State {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	states := make([]State, 0, len(p.listed))
-	for _, address := range p.listed {
+	states := make([]State, 0, len(p.state.Listed))
+	for _, address := range p.state.Listed {
 		s, state := p.servers[address], State{Server: address}
 		state.Calls = p.calls(s)
 		switch {
@@ -204,8 +186,7 @@ func (p *Prober) Unknown() (servers []string, isProbed bool) {
 
 // ServeHTTP writes the states, one server a line.
 func (p *Prober) ServeHTTP(response http.ResponseWriter, _ *http.Request) {
-	response.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	response.Header().Set("X-Content-Type-Options", "nosniff")
+	cluster.WriteText(response)
 	for _, state := range p.States() {
 		word := "not known"
 		switch {

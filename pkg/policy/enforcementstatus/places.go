@@ -234,7 +234,7 @@ type admission struct {
 	cache map[*string]map[string][]string
 }
 
-// Share implements Place. What it leaves has a note, which explains why the front door alone decides.
+// Share implements Place. The entries that it returns have a note, which explains why the front door alone decides.
 func (a admission) Share(e Entry) (rest []Entry) {
 	if !a.areAsked(e.Reads) {
 		return []Entry{e}

@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package capability_test
+package cluster_test
 
 import (
 	"context"
@@ -19,9 +19,28 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	testingclock "k8s.io/utils/clock/testing"
 
-	"github.com/proviso-authz/proviso/pkg/frontdoor/capability"
+	"github.com/proviso-authz/proviso/pkg/cluster"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
 )
+
+// newCluster returns a Cluster. Where config says nothing else, no server is listed, one is alive, and each has the usual client.
+func newCluster(t *testing.T, config cluster.Config) *cluster.Cluster {
+	t.Helper()
+	if config.Servers == nil {
+		config.Servers = func(context.Context) ([]string, error) { return nil, nil }
+	}
+	if config.Renewed == nil {
+		config.Renewed = func(context.Context) ([]time.Time, error) { return []time.Time{time.Now()}, nil }
+	}
+	if config.Client == nil {
+		config.Client = func(string) (*http.Client, error) { return http.DefaultClient, nil }
+	}
+	c, err := cluster.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
 
 // answering returns a server that answers canaries by their nonce.
 func answering(t *testing.T, answer func(nonce string) (code int, message string)) string {
@@ -79,16 +98,14 @@ func TestProblem(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			now := testingclock.NewFakePassiveClock(time.Unix(1e9, 0))
-			prober, err := capability.New(capability.Config{
+			now := testingclock.NewFakeClock(time.Unix(1e9, 0))
+			prober := cluster.NewConditions(newCluster(t, cluster.Config{
 				Servers: func(context.Context) ([]string, error) { return tc.servers, tc.list },
-				Alive:   func(context.Context) (int, error) { return tc.alive, tc.renewed },
-				Client:  func(string) (*http.Client, error) { return http.DefaultClient, nil },
-				Clock:   now,
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+				Renewed: func(context.Context) ([]time.Time, error) {
+					return slices.Repeat([]time.Time{now.Now()}, tc.alive), tc.renewed
+				},
+				Clock: now,
+			}))
 			if _, isProbed := prober.Problem(); isProbed {
 				t.Error("it is known before the first round")
 			}
@@ -113,16 +130,12 @@ func TestDowngrade(t *testing.T) {
 		return http.StatusForbidden, innerdoor.ConditionsCanaryReason(nonce, handles)
 	})
 	servers := []string{strings.Replace(server, "http://", "https://", 1)}
-	prober, err := capability.New(capability.Config{
+	prober := cluster.NewConditions(newCluster(t, cluster.Config{
 		Servers: func(context.Context) ([]string, error) { return servers, nil },
-		Alive:   func(context.Context) (int, error) { return 1, nil },
 		Client: func(string) (*http.Client, error) {
 			return &http.Client{Transport: insecure{}}, nil
 		},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	prober.Round(t.Context())
 	if problem, _ := prober.Problem(); problem != "" || !prober.Handles(servers[0]) {
 		t.Fatal(problem)
@@ -148,11 +161,4 @@ func (insecure) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.URL.Scheme = "http"
 	return http.DefaultTransport.RoundTrip(r)
-}
-
-func TestNew(t *testing.T) {
-	t.Parallel()
-	if _, err := capability.New(capability.Config{}); err == nil {
-		t.Error("an incomplete configuration has no error")
-	}
 }

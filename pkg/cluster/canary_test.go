@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package kubeapiservers_test
+package cluster_test
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/proviso-authz/proviso/pkg/kubeapiservers"
+	"github.com/proviso-authz/proviso/pkg/cluster"
 )
 
 // TestEach probes 33 servers, each for a second, sixteen at a time.
@@ -33,7 +33,7 @@ func TestEach(t *testing.T) {
 		var mu sync.Mutex
 		var probed []string
 		began := time.Now()
-		kubeapiservers.Each(t.Context(), addresses, func(_ context.Context, address string) {
+		cluster.Each(t.Context(), addresses, func(_ context.Context, address string) {
 			time.Sleep(time.Second)
 			mu.Lock()
 			defer mu.Unlock()
@@ -49,6 +49,12 @@ func TestEach(t *testing.T) {
 	})
 }
 
+// sender has a client for every server.
+func sender(t *testing.T, client *http.Client) *cluster.Cluster {
+	t.Helper()
+	return newCluster(t, cluster.Config{Client: func(string) (*http.Client, error) { return client, nil }})
+}
+
 // TestSend reads the answers to probes.
 func TestSend(t *testing.T) {
 	t.Parallel()
@@ -62,8 +68,8 @@ func TestSend(t *testing.T) {
 		{name: "it exists", code: http.StatusConflict, body: `{"kind": "Status", "reason": "AlreadyExists"}`, passed: true},
 		{name: "refused", code: http.StatusForbidden, body: `{"kind": "Status", "reason": "Forbidden", "message": "no"}`},
 		{name: "a refusal that says success", code: http.StatusForbidden, body: `{"kind": "Status", "status": "Success"}`},
-		{name: "a proxy's page", code: http.StatusBadGateway, body: "<html>", err: kubeapiservers.ErrNoStatus},
-		{name: "an answer that is too long", code: http.StatusForbidden, body: `{"message": "` + strings.Repeat("a", 1<<20) + `"}`, err: kubeapiservers.ErrNoStatus},
+		{name: "a proxy's page", code: http.StatusBadGateway, body: "<html>", err: cluster.ErrNoStatus},
+		{name: "an answer that is too long", code: http.StatusForbidden, body: `{"message": "` + strings.Repeat("a", 1<<20) + `"}`, err: cluster.ErrNoStatus},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -76,8 +82,8 @@ func TestSend(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			status, err := kubeapiservers.Send(server.Client(), request)
-			if !errors.Is(err, tc.err) || err == nil && (kubeapiservers.Passed(status) != tc.passed || status.Code != int32(tc.code)) { //nolint:gosec // a status code
+			status, err := sender(t, server.Client()).Send(request, nil)
+			if !errors.Is(err, tc.err) || err == nil && (cluster.Passed(status) != tc.passed || status.Code != int32(tc.code)) { //nolint:gosec // a status code
 				t.Errorf("got %+v and %v", status, err)
 			}
 		})
@@ -93,7 +99,7 @@ func TestSendToNobody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := kubeapiservers.Send(http.DefaultClient, request); err == nil || strings.Contains(err.Error(), "nonce") {
+	if _, err := sender(t, http.DefaultClient).Send(request, nil); err == nil || strings.Contains(err.Error(), "nonce") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -101,10 +107,10 @@ func TestSendToNobody(t *testing.T) {
 // TestShortened checks that messages have one line and at most 256 bytes.
 func TestShortened(t *testing.T) {
 	t.Parallel()
-	if got := kubeapiservers.Shortened("a\nb\u2028c"); got != "a b c" {
+	if got := cluster.Shortened("a\nb\u2028c"); got != "a b c" {
 		t.Errorf("got %q", got)
 	}
-	if got := kubeapiservers.Shortened(strings.Repeat("ü", 200)); len(got) > 256 || !strings.HasSuffix(got, "ü…") {
+	if got := cluster.Shortened(strings.Repeat("ü", 200)); len(got) > 256 || !strings.HasSuffix(got, "ü…") {
 		t.Errorf("got %q", got)
 	}
 }

@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package kubeapiservers
+package cluster
 
 import (
 	"context"
@@ -18,7 +18,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/utils/clock"
 )
 
 const (
@@ -29,7 +28,7 @@ const (
 	AliveFor = time.Minute
 )
 
-// EndpointsOf returns a function for Config.List that lists the endpoints of the Service kubernetes.
+// EndpointsOf returns a function for Config.Servers that lists the endpoints of the Service kubernetes.
 func EndpointsOf(client kubernetes.Interface) func(context.Context) ([]string, error) {
 	return func(ctx context.Context) ([]string, error) {
 		slices, err := client.DiscoveryV1().EndpointSlices(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=kubernetes"})
@@ -80,21 +79,19 @@ func Address(text string) (string, error) {
 	return "https://" + net.JoinHostPort(host, port), nil
 }
 
-// LeasesOf returns a function for Config.Alive that counts the kube-apiservers that have renewed their Lease within
-// a time.
-func LeasesOf(client kubernetes.Interface, now clock.PassiveClock, within time.Duration) func(context.Context) (int, error) {
-	return func(ctx context.Context) (int, error) {
+// LeasesOf returns a function for Config.Renewed that reads the Leases of kube-apiservers.
+func LeasesOf(client kubernetes.Interface) func(context.Context) ([]time.Time, error) {
+	return func(ctx context.Context) ([]time.Time, error) {
 		leases, err := client.CoordinationV1().Leases(leaseNamespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
-			return 0, fmt.Errorf("leases of kube-apiservers: %w", err)
+			return nil, fmt.Errorf("leases of kube-apiservers: %w", err)
 		}
-		alive := 0
+		var renewed []time.Time
 		for i := range leases.Items {
-			lease := &leases.Items[i]
-			if strings.HasPrefix(lease.Name, leasePrefix) && lease.Spec.RenewTime != nil && now.Since(lease.Spec.RenewTime.Time) <= within {
-				alive++
+			if lease := &leases.Items[i]; strings.HasPrefix(lease.Name, leasePrefix) && lease.Spec.RenewTime != nil {
+				renewed = append(renewed, lease.Spec.RenewTime.Time)
 			}
 		}
-		return alive, nil
+		return renewed, nil
 	}
 }

@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package kubeapiservers_test
+package cluster_test
 
 import (
 	"slices"
@@ -15,10 +15,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
-	testingclock "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 
-	"github.com/proviso-authz/proviso/pkg/kubeapiservers"
+	"github.com/proviso-authz/proviso/pkg/cluster"
 )
 
 // TestEndpointsOf lists the endpoints of one Service.
@@ -35,7 +34,7 @@ func TestEndpointsOf(t *testing.T) {
 		slice("a", "default", "kubernetes", true, "10.0.0.1", "10.0.0.2"), slice("b", "default", "kubernetes", false, "fd00::1"),
 		slice("c", "default", "other", true, "10.0.0.3"), slice("d", "demo", "kubernetes", true, "10.0.0.4"),
 	)
-	got, err := kubeapiservers.EndpointsOf(client)(t.Context())
+	got, err := cluster.EndpointsOf(client)(t.Context())
 	slices.Sort(got)
 	if want := []string{"https://10.0.0.1:6443", "https://10.0.0.2:6443", "https://[fd00::1]:6443"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %q, %v, want %q", got, err, want)
@@ -54,7 +53,8 @@ func TestLeasesOf(t *testing.T) {
 		lease("apiserver-d", "demo", time.Second), lease("kube-scheduler", "kube-system", time.Second),
 		&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "apiserver-e", Namespace: "kube-system"}},
 	)
-	if got, err := kubeapiservers.LeasesOf(client, testingclock.NewFakePassiveClock(now), kubeapiservers.AliveFor)(t.Context()); err != nil || got != 2 {
+	renewed, err := cluster.LeasesOf(client)(t.Context())
+	if got := (cluster.State{Renewed: renewed, RenewedAt: now}).Alive(cluster.AliveFor); err != nil || got != 2 {
 		t.Errorf("got %d, %v, want 2", got, err)
 	}
 }
@@ -67,7 +67,7 @@ func TestAddress(t *testing.T) {
 		"https://[FD00::1]": "https://[fd00::1]:443", "https://10.0.0.1:6443//": "https://10.0.0.1:6443",
 		"": "", "a:6443": "", "http://a:6443": "", "https://": "", "https://:6443": "", "https://a:": "", "https://u@a": "", "https://a/b": "", "https://a?b": "", "https://a?": "", "https://a#b": "", "https://[": "",
 	} {
-		if got, err := kubeapiservers.Address(text); got != want || (err == nil) != (want != "") {
+		if got, err := cluster.Address(text); got != want || (err == nil) != (want != "") {
 			t.Errorf("%q: got %q, %v, want %q", text, got, err, want)
 		}
 	}

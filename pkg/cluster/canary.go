@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package kubeapiservers
+package cluster
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 	"unicode"
 
 	"golang.org/x/sync/errgroup"
@@ -32,6 +33,24 @@ const (
 // ErrNoStatus is the error of Send if a request was refused with something else than a Status.
 var ErrNoStatus = errors.New("the answer is no Status")
 
+// Canary is sent to each kube-apiserver, round after round.
+type Canary interface {
+	// Servers takes over which servers there are, from State, and returns those to probe.
+	Servers() []string
+	// Probe sends the canary to a server, and keeps what the answer shows with its time.
+	Probe(ctx context.Context, address string)
+}
+
+// Round sends a canary to all servers once. It takes at most bound, and reads the list and the Leases again if they are of a time earlier than maxAge.
+func (c *Cluster) Round(ctx context.Context, canary Canary, bound, maxAge time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, bound)
+	defer cancel()
+	if now, state := c.Clock.Now(), c.State(); now.Sub(state.ListedAt) >= maxAge || now.Sub(state.RenewedAt) >= maxAge {
+		c.look(ctx)
+	}
+	Each(ctx, canary.Servers(), canary.Probe)
+}
+
 // Each calls probe for each server, for several at the same time, and returns when all calls have.
 func Each(ctx context.Context, addresses []string, probe func(ctx context.Context, address string)) {
 	var group errgroup.Group
@@ -45,9 +64,17 @@ func Each(ctx context.Context, addresses []string, probe func(ctx context.Contex
 	_ = group.Wait() // no function returns an error
 }
 
-// Send sends a probe, and returns the Status of the answer with its HTTP status code. A successful answer has a Status that is no failure.
-// Errors do not have the URL, which may differ from probe to probe, so that states with the same cause can be compared.
-func Send(client *http.Client, request *http.Request) (*metav1.Status, error) {
+// Send sends a probe, and returns the Status of the answer with its HTTP status code. A successful answer has a Status that is no failure. If err is
+// set, there is no request, and Send returns err. Errors do not have the URL, which may differ from probe to probe, so that states with the same cause
+// can be compared.
+func (c *Cluster) Send(request *http.Request, err error) (*metav1.Status, error) {
+	if err != nil {
+		return nil, err
+	}
+	client, err := c.client(request.URL.Scheme + "://" + request.URL.Host)
+	if err != nil {
+		return nil, err
+	}
 	response, err := client.Do(request)
 	if err != nil {
 		if of := (*url.Error)(nil); errors.As(err, &of) {
@@ -56,7 +83,7 @@ func Send(client *http.Client, request *http.Request) (*metav1.Status, error) {
 		return nil, err
 	}
 	defer response.Body.Close()
-	//guard:kubeapiservers-long-answers
+	//guard:cluster-long-answers
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes))
 	switch {
 	case response.StatusCode < http.StatusMultipleChoices:
@@ -68,14 +95,14 @@ func Send(client *http.Client, request *http.Request) (*metav1.Status, error) {
 	if err := json.Unmarshal(body, status); err != nil {
 		return nil, fmt.Errorf("%w: %d", ErrNoStatus, response.StatusCode)
 	}
-	//guard:kubeapiservers-refusals-say-themselves
+	//guard:cluster-refusals-say-themselves
 	status.Status, status.Code = metav1.StatusFailure, int32(response.StatusCode) //nolint:gosec // a status code
 	return status, nil
 }
 
 // Passed reports whether the Status of an answer to a dry run shows that the server did not refuse it.
 func Passed(status *metav1.Status) bool {
-	//guard:kubeapiservers-probes-exists
+	//guard:cluster-probes-exists
 	return status.Status != metav1.StatusFailure || status.Reason == metav1.StatusReasonAlreadyExists
 }
 
@@ -91,4 +118,10 @@ func Shortened(message string) string {
 		return message
 	}
 	return strings.ToValidUTF8(message[:maxMessageBytes-len("…")], "") + "…"
+}
+
+// WriteText begins the answer of a handler that writes what is known, as text.
+func WriteText(response http.ResponseWriter) {
+	response.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	response.Header().Set("X-Content-Type-Options", "nosniff")
 }

@@ -1,0 +1,29 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Package cluster finds the kube-apiservers of a cluster, and finds out what each of them does. Every few seconds, each replica of Proviso sends
+// canaries to each kube-apiserver: dry-run requests whose refusals show what the server does.
+//
+//	canary        sends                                   a refusal shows                                in
+//	conditions    an update of a ConfigMap, which the     whether the review of the request had the      Conditions
+//	              front door denies                       options for conditions
+//	inner door    writes to a ConfigMap, which the inner  that the server calls the inner door, and      pkg/innerdoor/probe
+//	              door refuses                            with which manifest
+//	barriers      the creation of a Lease with a number,  which number of the sentinel the server has    pkg/barrier/rollout
+//	              which the sentinel refuses              loaded
+//
+// To add a canary, write a Canary: its Servers says which servers it is sent to, and its Probe sends it to one of them and keeps the answer. A Loop
+// has it sent again and again.
+//
+// Invariants:
+//
+//   - One server does not count as two because its address is written in two ways.
+//   - If the list or the Leases cannot be read, the last ones stay, with their time. What is older than three intervals counts as not known.
+//   - kube-apiservers are said to handle conditions only if the last canary at each listed server says so, and if no kube-apiserver is missing in
+//     the list. A server that does not answer, or answers otherwise, is not known to handle conditions from then on. Nothing that a client sends
+//     makes a server known: the nonces are random, and each is used once.
+//
+// The package decides nothing about requests, and must not import the front door: it answers each review by the options of that review alone.
+package cluster

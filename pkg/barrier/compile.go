@@ -22,6 +22,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/utils/ptr"
 
+	"github.com/proviso-authz/proviso/apis/policy"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
@@ -110,7 +111,9 @@ func (c *Compiler) compile(key engine.Key, spec *policyv1alpha1.AuthorizationPol
 	}
 	w := newWriter(key, spec)
 	for i := range spec.Rules {
-		w.rule(i, &spec.Rules[i])
+		rule := &spec.Rules[i]
+		rule.Verbs = policy.VerbsOf(spec.Effect, rule.Resources, rule.Verbs)
+		w.rule(i, rule)
 	}
 	w.translate(t)
 	for _, p := range w.parts {
@@ -469,9 +472,6 @@ func (w *writer) reportDone(p *part, verbs []string) {
 // that the rule has.
 func (p part) obstacle(v variant, named []string) translation {
 	switch {
-	//guard:barrier-update-without-patch
-	case v.operation == admissionregistrationv1.Update && len(named) < len(v.verbs):
-		return translation{reason: "update and patch look the same at admission: name both"}
 	//guard:barrier-connections-one-verb
 	case v.operation == admissionregistrationv1.Connect && len(named) < len(v.verbs):
 		return translation{reason: "a connection is made with get or create, which look the same at admission: name both"}

@@ -52,7 +52,7 @@ var operations = []string{"CREATE", "UPDATE", "DELETE", "CONNECT"}
 // never true for the requests of a rule. The expression is the compiled condition, or nil if there is none. The result depends
 // on the policy only.
 func mistakesOf(ctx context.Context, spec *policyv1alpha1.AuthorizationPolicySpec, expression *partial.Expression) []policyv1alpha1.ExpressionWarning {
-	warnings := slices.Concat(subjectMistakes(spec.Subjects), resourceNameMistakes(spec))
+	warnings := slices.Concat(subjectMistakes(spec.Subjects), resourceNameMistakes(spec), deniedVerbMistakes(spec))
 	if expression != nil {
 		warnings = slices.Concat(warnings, operationMistakes(expression), verbMistakes(expression, spec.Rules), selectorMistakes(expression), neverTrue(ctx, spec, expression))
 	}
@@ -96,6 +96,16 @@ func resourceNameMistakes(spec *policyv1alpha1.AuthorizationPolicySpec) (warning
 			if strings.Contains(name, "*") {
 				warnings = append(warnings, warningAt(path.Index(j), "%s is compared literally: names have no wildcards; compare request.name in the condition", shortQuote(name)))
 			}
+		}
+	}
+	return warnings
+}
+
+// deniedVerbMistakes returns a warning for each rule of a stored Deny policy with one of update and patch, which validation refuses today.
+func deniedVerbMistakes(spec *policyv1alpha1.AuthorizationPolicySpec) (warnings []policyv1alpha1.ExpressionWarning) {
+	for i, rule := range spec.Rules {
+		if read := policyapi.VerbsOf(spec.Effect, rule.Resources, rule.Verbs); len(read) > len(rule.Verbs) {
+			warnings = append(warnings, warningAt(field.NewPath("spec", "rules").Index(i).Child("verbs"), "the policy denies %s, too: a Deny of one of update and patch denies both, which look the same at admission", read[len(read)-1]))
 		}
 	}
 	return warnings

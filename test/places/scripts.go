@@ -8,6 +8,7 @@ package places
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -248,6 +249,9 @@ var scripts = []script{
 	{often: 4, focus: onInnerDoor, targets: listable, verbs: []string{"create", "update", "patch"}, isHealthy: true, facts: simple(withDoor, withReads(AnswerAllow)), policies: []plan{
 		{effect: allow, conditions: certain, verbs: []string{"create", "update", "patch"}}, {effect: deny, others: true, change: func(g *generator, spec *policyv1alpha1.AuthorizationPolicySpec) {
 			spec.Condition = one(g, "", "dryRun")
+			if g.verb != "create" { // a Deny of one of update and patch denies both
+				spec.Rules[0].Verbs, spec.Condition = allWrites, strings.TrimSuffix(fmt.Sprintf("request.verb != %q && %s", g.verb, spec.Condition), " && ")
+			}
 		}},
 	}},
 	{focus: onInnerDoor, targets: listable, verbs: allWrites, isHealthy: true, facts: simple(withDoor, withReads(AnswerAllow)), policies: []plan{

@@ -115,7 +115,9 @@ func (s Server) of(spec *policyv1alpha1.AuthorizationPolicySpec, reads Reads, b 
 	places := s.places()
 	for i := range spec.Rules {
 		found := findings{}
-		rule := &spec.Rules[i]
+		read := spec.Rules[i]
+		read.Verbs = policy.VerbsOf(spec.Effect, read.Resources, read.Verbs)
+		rule := &read
 		for _, path := range rule.NonResourceURLs {
 			for _, place := range []policyv1alpha1.EnforcementPlace{policyv1alpha1.EnforcedAtServer, s.others()} {
 				found.addAll(path, rule.Verbs, s.outcome(place, spec.Effect, reads, false))

@@ -398,7 +398,7 @@ func TestBothComponents(t *testing.T) {
 		{name: "every group of a resource that one has", facts: both, effect: allow, reads: more, rule: rule("create", "*", "things", "*"),
 			want: []string{"create things.* AggregatedServer Enforced", "create things.* FrontDoor GrantsNothing"}},
 		{name: "every resource of a group without any", facts: both, effect: deny, reads: more, rule: rule("create", "none.io", "*", "*"), want: []string{"create *.none.io FrontDoor DeniesUnconditionally"}},
-		{name: "every subresource status of a group without any", facts: both, effect: deny, reads: more, rule: rule("update", "things.io", "*/status", "*"), want: []string{"update *.things.io/status FrontDoor DeniesUnconditionally"}},
+		{name: "every subresource status of a group without any", facts: both, effect: deny, reads: more, rule: rule("update", "things.io", "*/status", "*"), want: []string{"update,patch *.things.io/status FrontDoor DeniesUnconditionally"}},
 		{name: "Allow without an inner door", facts: withoutDoor, effect: allow, reads: more, rule: rule("create", "example.com", "widgets", "v1"), want: []string{"create widgets.example.com FrontDoor GrantsNothing"}, unwanted: "inner door"},
 		{name: "Deny of what no component knows", facts: both, effect: deny, reads: more, rule: rule("create", "", "secrets", "v1"), want: []string{"create secrets FrontDoor DeniesUnconditionally"}, unwanted: "inner door"},
 		{name: "a read of what the inner door knows", facts: both, effect: allow, reads: more, rule: rule("get", "", "claims", "v1"), want: []string{"get claims FrontDoor GrantsNothing"}, unwanted: "inner door"},

@@ -84,7 +84,7 @@ func New(config Config) (*Decider, error) {
 	return &Decider{config: config}, nil
 }
 
-// The errors of Ready and Decide.
+// The errors of Ready and decide.
 var (
 	errNotLoaded = errors.New("the policies have not been loaded yet")
 	errStale     = errors.New("the policies may be out of date")
@@ -101,7 +101,7 @@ func (d *Decider) Ready() error {
 	return nil
 }
 
-// Decide decides a request by policies. The decision is Allow, Deny or NoOpinion, unless the client handles conditions. It returns an
+// decide decides a request by policies. The decision is Allow, Deny or NoOpinion, unless the client handles conditions. It returns an
 // error if policies have not been loaded yet.
 //
 // A conditional decision is converted (KEP-5681, "Authorizer requirements"):
@@ -125,11 +125,6 @@ func (d *Decider) Ready() error {
 //
 // If the result is still NoOpinion, a write is allowed nevertheless if the user may change some fields
 // of the object. This server, or the inner door, then checks at admission which fields change. See Fields.
-func (d *Decider) Decide(ctx context.Context, attributes authorizer.Attributes) (authorization.Decision, error) {
-	return d.decide(ctx, attributes, unlimited{})
-}
-
-// decide is Decide with limited evaluations.
 func (d *Decider) decide(ctx context.Context, attributes authorizer.Attributes, within limit) (authorization.Decision, error) {
 	audit := &authorization.Audit{}
 	decision, err := d.decideAudited(ctx, attributes, audit, within)
@@ -150,21 +145,6 @@ type limit interface {
 	// afterPolicies has the authorizers after the policies decide, in a context that ends when their time is over. It also bounds their calls of
 	// other servers at a time.
 	afterPolicies(ctx context.Context, decide func(context.Context) authorization.Decision) authorization.Decision
-}
-
-// unlimited evaluates everything at once.
-type unlimited struct{}
-
-func (unlimited) namespaced(ctx context.Context, evaluate func(context.Context)) { evaluate(ctx) }
-
-func (unlimited) decision(ctx context.Context, evaluate func(context.Context) authorization.Decision) (authorization.Decision, error) {
-	return evaluate(ctx), nil
-}
-
-func (unlimited) afterPolicies(ctx context.Context, decide func(context.Context) authorization.Decision) authorization.Decision {
-	ctx, cancel := context.WithTimeout(ctx, afterPoliciesTimeout)
-	defer cancel()
-	return decide(ctx)
 }
 
 // byPolicies decides a request by policies. The policies of its namespace are evaluated before all others and apart
@@ -255,7 +235,7 @@ const (
 	reasonNotOnFields = "the permission of the user on fields does not apply to this request: "
 )
 
-// unconditional converts a conditional decision as Decide describes.
+// unconditional converts a conditional decision as decide describes.
 func (d *Decider) unconditional(decision authorization.Decision, attributes authorizer.Attributes, enforced, marked bool) authorization.Decision {
 	switch {
 	case decision.IsUnconditional(): // barriers enforce all conditions

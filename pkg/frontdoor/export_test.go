@@ -20,6 +20,26 @@ func NewHandlerChanging(door *Decider, clients *Clients, change func(authorizer.
 	return newHandler(door, clients, func(review *reviewSpec) authorizer.Attributes { return change(review.attributes()) })
 }
 
+// unlimited evaluates everything at once.
+type unlimited struct{}
+
+func (unlimited) namespaced(ctx context.Context, evaluate func(context.Context)) { evaluate(ctx) }
+
+func (unlimited) decision(ctx context.Context, evaluate func(context.Context) authorization.Decision) (authorization.Decision, error) {
+	return evaluate(ctx), nil
+}
+
+func (unlimited) afterPolicies(ctx context.Context, decide func(context.Context) authorization.Decision) authorization.Decision {
+	ctx, cancel := context.WithTimeout(ctx, afterPoliciesTimeout)
+	defer cancel()
+	return decide(ctx)
+}
+
+// Decide decides a request without a limit.
+func (d *Decider) Decide(ctx context.Context, attributes authorizer.Attributes) (authorization.Decision, error) {
+	return d.decide(ctx, attributes, unlimited{})
+}
+
 // failing has one of the decisions about a request find no slot.
 type failing struct {
 	unlimited

@@ -12,7 +12,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -28,6 +27,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/excerpt"
 	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
 	"github.com/proviso-authz/proviso/pkg/memo"
 )
@@ -728,7 +728,7 @@ func (w *writer) policy(exempt manifest.Identities) *admissionregistrationv1.Val
 			Variables: []admissionregistrationv1.Variable{{Name: "denied", Expression: w.denied()}},
 			Validations: []admissionregistrationv1.Validation{{
 				Expression: "!variables.denied", Reason: ptr.To(metav1.StatusReasonForbidden),
-				Message: shortened(authorization.Explain(w.key.ConditionID(), authorization.WordDenied, w.spec.Description)),
+				Message: excerpt.Of(authorization.Explain(w.key.ConditionID(), authorization.WordDenied, w.spec.Description), maxMessageBytes),
 			}},
 		},
 	}
@@ -736,14 +736,6 @@ func (w *writer) policy(exempt manifest.Identities) *admissionregistrationv1.Val
 
 // maxMessageBytes is below the bound of kube-apiserver on a message.
 const maxMessageBytes = 4096
-
-func shortened(message string) string {
-	for len(message) > maxMessageBytes {
-		_, size := utf8.DecodeLastRuneInString(message)
-		message = message[:len(message)-size]
-	}
-	return message
-}
 
 func (w *writer) binding() *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
 	actions := []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}

@@ -23,6 +23,7 @@ import (
 	"github.com/proviso-authz/proviso/apis/policy/validation"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/excerpt"
 	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
 	"github.com/proviso-authz/proviso/pkg/suggestion"
 )
@@ -174,10 +175,7 @@ func shortList(texts []string) string {
 // shortQuote quotes a text of an author, which may be long.
 func shortQuote(text string) string {
 	const limit = 64
-	if len(text) > limit {
-		text = strings.ToValidUTF8(text[:limit], "") + "…"
-	}
-	return fmt.Sprintf("%q", text)
+	return fmt.Sprintf("%q", excerpt.Of(text, limit))
 }
 
 // neverTrue finds the rules for whose requests the condition is never true, and the verbs for which it is an error.

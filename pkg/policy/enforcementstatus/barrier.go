@@ -18,6 +18,7 @@ import (
 	"github.com/proviso-authz/proviso/apis/authorization"
 	"github.com/proviso-authz/proviso/apis/policy"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/excerpt"
 )
 
 // Barrier describes the barrier of a Deny policy: the ValidatingAdmissionPolicy by which kube-apiserver enforces it.
@@ -143,11 +144,11 @@ func (s Server) atBarrier(found findings, places *Places, effect policyv1alpha1.
 	name := qualified(group, path)
 	switch {
 	case b.Result == policyv1alpha1.ResultEnforced:
-		found.addAll(name, enforced, outcome{at: policyv1alpha1.EnforcedAtBarrier, result: policyv1alpha1.ResultEnforced, note: shortened(b.Message)})
+		found.addAll(name, enforced, outcome{at: policyv1alpha1.EnforcedAtBarrier, result: policyv1alpha1.ResultEnforced, note: excerpt.Of(b.Message, maxNoteBytes)})
 	case s.FrontDoor: // which denies meanwhile
 		left[noteLater+b.Message] = enforced
 	default:
-		found.addAll(name, enforced, outcome{at: policyv1alpha1.EnforcedAtBarrier, result: b.Result, note: shortened(b.Message)})
+		found.addAll(name, enforced, outcome{at: policyv1alpha1.EnforcedAtBarrier, result: b.Result, note: excerpt.Of(b.Message, maxNoteBytes)})
 	}
 	for _, reason := range slices.Sorted(maps.Keys(left)) {
 		if len(left[reason]) == 0 {
@@ -201,7 +202,7 @@ func (s Server) without(found findings, places *Places, effect policyv1alpha1.Po
 	for _, o := range others.outcomes() {
 		part := others[o]
 		if o.result != policyv1alpha1.ResultEnforced && reason != "" {
-			o.note = shortened(reason)
+			o.note = excerpt.Of(reason, maxNoteBytes)
 		}
 		for _, resource := range part.resources {
 			found.addAll(resource, part.byResource[resource], o)
@@ -211,10 +212,3 @@ func (s Server) without(found findings, places *Places, effect policyv1alpha1.Po
 
 // maxNoteBytes leaves room in a message for the rest of the sentence.
 const maxNoteBytes = policy.MaxEnforcementMessageBytes - 200
-
-func shortened(note string) string {
-	if len(note) <= maxNoteBytes {
-		return note
-	}
-	return strings.ToValidUTF8(note[:maxNoteBytes], "") + "…"
-}

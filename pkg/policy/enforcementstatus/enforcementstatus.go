@@ -21,6 +21,7 @@ import (
 	"github.com/proviso-authz/proviso/apis/policy"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/excerpt"
 )
 
 // Server describes where requests are decided. The zero value serves nothing and has no front door.
@@ -166,10 +167,7 @@ func audited(entries []policyv1alpha1.RuleEnforcement) {
 		if e.At == policyv1alpha1.EnforcedAtBarrier {
 			prefix = inAuditAtBarrier
 		}
-		e.Result, e.Message = policyv1alpha1.ResultAudited, prefix+e.Message
-		if len(e.Message) > policy.MaxEnforcementMessageBytes {
-			e.Message = strings.ToValidUTF8(e.Message[:policy.MaxEnforcementMessageBytes-len("…")], "") + "…"
-		}
+		e.Result, e.Message = policyv1alpha1.ResultAudited, excerpt.Of(prefix+e.Message, policy.MaxEnforcementMessageBytes)
 	}
 }
 

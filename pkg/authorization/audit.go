@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/proviso-authz/proviso/pkg/excerpt"
 )
 
 const (
@@ -448,10 +450,5 @@ func (a *Audit) Warnings() []string {
 }
 
 func auditWarning(text string) string {
-	text = "would be denied: " + text
-	//guard:audit-long-warnings
-	if len(text) > maxAuditWarningBytes {
-		text = strings.ToValidUTF8(text[:maxAuditWarningBytes-len("…")], "") + "…"
-	}
-	return text
+	return excerpt.Of("would be denied: "+text, maxAuditWarningBytes)
 }

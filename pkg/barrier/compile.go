@@ -12,7 +12,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -22,11 +21,13 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/utils/ptr"
 
+	"github.com/proviso-authz/proviso/apis/policy"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/excerpt"
 	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
 	"github.com/proviso-authz/proviso/pkg/memo"
 )
@@ -110,7 +111,9 @@ func (c *Compiler) compile(key engine.Key, spec *policyv1alpha1.AuthorizationPol
 	}
 	w := newWriter(key, spec)
 	for i := range spec.Rules {
-		w.rule(i, &spec.Rules[i])
+		rule := &spec.Rules[i]
+		rule.Verbs = policy.VerbsOf(spec.Effect, rule.Resources, rule.Verbs)
+		w.rule(i, rule)
 	}
 	w.translate(t)
 	for _, p := range w.parts {
@@ -469,9 +472,6 @@ func (w *writer) reportDone(p *part, verbs []string) {
 // that the rule has.
 func (p part) obstacle(v variant, named []string) translation {
 	switch {
-	//guard:barrier-update-without-patch
-	case v.operation == admissionregistrationv1.Update && len(named) < len(v.verbs):
-		return translation{reason: "update and patch look the same at admission: name both"}
 	//guard:barrier-connections-one-verb
 	case v.operation == admissionregistrationv1.Connect && len(named) < len(v.verbs):
 		return translation{reason: "a connection is made with get or create, which look the same at admission: name both"}
@@ -728,7 +728,7 @@ func (w *writer) policy(exempt manifest.Identities) *admissionregistrationv1.Val
 			Variables: []admissionregistrationv1.Variable{{Name: "denied", Expression: w.denied()}},
 			Validations: []admissionregistrationv1.Validation{{
 				Expression: "!variables.denied", Reason: ptr.To(metav1.StatusReasonForbidden),
-				Message: shortened(authorization.Explain(w.key.ConditionID(), authorization.WordDenied, w.spec.Description)),
+				Message: excerpt.Of(authorization.Explain(w.key.ConditionID(), authorization.WordDenied, w.spec.Description), maxMessageBytes),
 			}},
 		},
 	}
@@ -736,14 +736,6 @@ func (w *writer) policy(exempt manifest.Identities) *admissionregistrationv1.Val
 
 // maxMessageBytes is below the bound of kube-apiserver on a message.
 const maxMessageBytes = 4096
-
-func shortened(message string) string {
-	for len(message) > maxMessageBytes {
-		_, size := utf8.DecodeLastRuneInString(message)
-		message = message[:len(message)-size]
-	}
-	return message
-}
 
 func (w *writer) binding() *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
 	actions := []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}

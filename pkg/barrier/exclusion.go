@@ -18,6 +18,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/excerpt"
 	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 )
 
@@ -363,7 +364,7 @@ func (w *mappingWriter) barrier() *Barrier {
 				expression += " || " + may
 			}
 			validations = append(validations, admissionregistrationv1.Validation{
-				Expression: expression, Reason: ptr.To(metav1.StatusReasonForbidden), Message: shortened(e.message(c.what)),
+				Expression: expression, Reason: ptr.To(metav1.StatusReasonForbidden), Message: excerpt.Of(e.message(c.what), maxMessageBytes),
 			})
 		}
 	}

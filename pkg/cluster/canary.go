@@ -19,6 +19,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/proviso-authz/proviso/pkg/excerpt"
 )
 
 const (
@@ -108,16 +110,12 @@ func Passed(status *metav1.Status) bool {
 
 // Shortened returns a message as states show it: on one line, and not too long.
 func Shortened(message string) string {
-	message = strings.Map(func(r rune) rune {
+	return excerpt.Of(strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
 			return ' '
 		}
 		return r
-	}, message)
-	if len(message) <= maxMessageBytes {
-		return message
-	}
-	return strings.ToValidUTF8(message[:maxMessageBytes-len("…")], "") + "…"
+	}, message), maxMessageBytes)
 }
 
 // WriteText begins the answer of a handler that writes what is known, as text.

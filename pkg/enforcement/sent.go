@@ -12,6 +12,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
+
+	"github.com/proviso-authz/proviso/pkg/excerpt"
 )
 
 const (
@@ -171,8 +173,5 @@ func joinBounded(reason, values string) string {
 	if values != "" {
 		values = "; " + values
 	}
-	if bound := maxReasonBytes - len(values) - len("…"); len(reason) > bound {
-		reason = strings.ToValidUTF8(reason[:bound], "") + "…"
-	}
-	return reason + values
+	return excerpt.Of(reason, maxReasonBytes-len(values)) + values
 }

@@ -72,7 +72,7 @@ func New(config Config) (*Decider, error) {
 	return &Decider{config: config}, nil
 }
 
-// The errors of Ready and Decide.
+// The errors of Ready and decide.
 var (
 	errNotLoaded = errors.New("the policies have not been loaded yet")
 	errStale     = errors.New("the policies may be out of date")
@@ -89,7 +89,7 @@ func (d *Decider) Ready() error {
 	return nil
 }
 
-// Decide decides a request by policies. The decision is Allow, Deny or NoOpinion, unless the client handles conditions. It returns an
+// decide decides a request by policies. The decision is Allow, Deny or NoOpinion, unless the client handles conditions. It returns an
 // error if policies have not been loaded yet.
 //
 // A conditional decision is converted (KEP-5681, "Authorizer requirements"):
@@ -113,17 +113,6 @@ func (d *Decider) Ready() error {
 //
 // If the result is still NoOpinion, a write is allowed nevertheless if the user may change some fields
 // of the object. This server, or the inner door, then checks at admission which fields change. See Fields.
-func (d *Decider) Decide(ctx context.Context, attributes authorizer.Attributes) (authorization.Decision, error) {
-	return d.decide(ctx, requestOf(ctx, attributes), unlimited{})
-}
-
-// requestOf returns the request that a client asks about.
-func requestOf(ctx context.Context, attributes authorizer.Attributes) *place.Request {
-	client := ClientOf(ctx)
-	return &place.Request{Attributes: attributes, Client: &client}
-}
-
-// decide is Decide with limited evaluations.
 func (d *Decider) decide(ctx context.Context, r *place.Request, within limit) (authorization.Decision, error) {
 	audit := &authorization.Audit{}
 	decision, err := d.decideAudited(ctx, r, audit, within)
@@ -131,6 +120,12 @@ func (d *Decider) decide(ctx context.Context, r *place.Request, within limit) (a
 		d.audit(ctx, r, audit, decision)
 	}
 	return decision, err
+}
+
+// requestOf returns the request that a client asks about.
+func requestOf(ctx context.Context, attributes authorizer.Attributes) *place.Request {
+	client := ClientOf(ctx)
+	return &place.Request{Attributes: attributes, Client: &client}
 }
 
 // limit bounds the evaluations for a request. Other steps of its decision, such as the check by
@@ -144,21 +139,6 @@ type limit interface {
 	// afterPolicies has the authorizers after the policies decide, in a context that ends when their time is over. It also bounds their calls of
 	// other servers at a time.
 	afterPolicies(ctx context.Context, decide func(context.Context) authorization.Decision) authorization.Decision
-}
-
-// unlimited evaluates everything at once.
-type unlimited struct{}
-
-func (unlimited) namespaced(ctx context.Context, evaluate func(context.Context)) { evaluate(ctx) }
-
-func (unlimited) decision(ctx context.Context, evaluate func(context.Context) authorization.Decision) (authorization.Decision, error) {
-	return evaluate(ctx), nil
-}
-
-func (unlimited) afterPolicies(ctx context.Context, decide func(context.Context) authorization.Decision) authorization.Decision {
-	ctx, cancel := context.WithTimeout(ctx, afterPoliciesTimeout)
-	defer cancel()
-	return decide(ctx)
 }
 
 // byPolicies decides a request by policies. The policies of its namespace are evaluated before all others and apart
@@ -271,7 +251,7 @@ const (
 	reasonNotOnFields = "the permission of the user on fields does not apply to this request: "
 )
 
-// onConditions converts a decision that was conditional as Decide describes. Conditions that barriers enforce have been left out of it. isLeft is true if
+// onConditions converts a decision that was conditional as decide describes. Conditions that barriers enforce have been left out of it. isLeft is true if
 // the place evaluates the conditions in case another authorizer allows the request.
 func (d *Decider) onConditions(ctx context.Context, p place.Place, decision authorization.Decision, r *place.Request, within limit) (converted authorization.Decision, isLeft bool) {
 	terms := p.Terms()
@@ -313,6 +293,21 @@ func (d *Decider) Evaluated(ctx context.Context, r *place.Request, decision auth
 		return false, errNotLoaded.Error()
 	}
 	return d.config.Places.Evaluated(engine.WithNamespaces(d.pin(ctx), d.config.Namespaces), r, decision, asker{d, unlimited{}})
+}
+
+// unlimited evaluates everything at once. It is for reviews of Proviso, which the server bounds.
+type unlimited struct{}
+
+func (unlimited) namespaced(ctx context.Context, evaluate func(context.Context)) { evaluate(ctx) }
+
+func (unlimited) decision(ctx context.Context, evaluate func(context.Context) authorization.Decision) (authorization.Decision, error) {
+	return evaluate(ctx), nil
+}
+
+func (unlimited) afterPolicies(ctx context.Context, decide func(context.Context) authorization.Decision) authorization.Decision {
+	ctx, cancel := context.WithTimeout(ctx, afterPoliciesTimeout)
+	defer cancel()
+	return decide(ctx)
 }
 
 // asker answers the questions of places.

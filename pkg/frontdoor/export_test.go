@@ -20,6 +20,11 @@ func NewHandlerChanging(door *Decider, clients *Clients, change func(authorizer.
 	return newHandler(door, clients, func(review *reviewSpec) authorizer.Attributes { return change(review.attributes()) })
 }
 
+// Decide decides a request without a limit.
+func (d *Decider) Decide(ctx context.Context, attributes authorizer.Attributes) (authorization.Decision, error) {
+	return d.decide(ctx, requestOf(ctx, attributes), unlimited{})
+}
+
 // failing has one of the decisions about a request find no slot.
 type failing struct {
 	unlimited

@@ -145,6 +145,7 @@ func TestFrontDoorInnerDoor(t *testing.T) {
 		}
 	}
 	const (
+		isUpdate   = `request.verb == "update"`
 		onLabels   = `request.labelSelector.requirements.exists(r, r.key == "a")`
 		notKnown   = "policy=p reason=Error: its condition cannot be evaluated for this request: this kube-apiserver is not known to call the inner door"
 		restricted = "policy=p reason=Error: its condition cannot be evaluated for this request: a policy denies, or could deny, another request that looks the same at admission"
@@ -230,25 +231,26 @@ func TestFrontDoorInnerDoor(t *testing.T) {
 		{name: "Deny of an author of the namespace", policies: some(writes, map[string]policy{"demo/d": onVerbs(deny, "dryRun", "delete")}), request: claim("delete"), want: "Deny"},
 
 		// Other ways to send the same write.
-		{name: "update, patch denied", policies: some(writes, map[string]policy{"d": onVerbs(deny, "", "patch")}), request: claim("update"), want: "NoOpinion", wantReason: restricted},
-		{name: "patch, update denied", policies: some(writes, map[string]policy{"d": onVerbs(deny, "", "update")}), request: claim("patch"), want: "NoOpinion", wantReason: restricted},
-		{name: "patch, update could be denied", policies: some(writes, map[string]policy{"d": onVerbs(deny, "dryRun", "update")}), request: claim("patch"), want: "NoOpinion", wantReason: restricted},
-		{name: "patch, update denied to others", policies: some(writes, map[string]policy{"d": onVerbs(deny, `request.userInfo.username == "bob"`, "update")}), request: claim("patch"), want: "Allow", wantAsked: 1},
-		{name: "patch, update of another object denied", policies: some(writes, map[string]policy{"d": policyOn(onVerbs(deny, "", "update"), "x")}), request: claim("patch"), want: "Allow", wantAsked: 1},
-		{name: "patch, update denied in a namespace", policies: some(writes, map[string]policy{"demo/d": onVerbs(deny, "", "update")}), request: claim("patch"), want: "NoOpinion", wantReason: restricted},
+		{name: "update, patch denied", policies: some(writes, map[string]policy{"d": onVerbs(deny, `request.verb == "patch"`, "update", "patch")}), request: claim("update"), want: "NoOpinion", wantReason: restricted},
+		{name: "update, denied by a Deny of patch", policies: some(writes, map[string]policy{"d": onVerbs(deny, "", "patch")}), request: claim("update"), want: "Deny"},
+		{name: "patch, update denied", policies: some(writes, map[string]policy{"d": onVerbs(deny, isUpdate, "update", "patch")}), request: claim("patch"), want: "NoOpinion", wantReason: restricted},
+		{name: "patch, update could be denied", policies: some(writes, map[string]policy{"d": onVerbs(deny, isUpdate+" && dryRun", "update", "patch")}), request: claim("patch"), want: "NoOpinion", wantReason: restricted},
+		{name: "patch, update denied to others", policies: some(writes, map[string]policy{"d": onVerbs(deny, isUpdate+` && request.userInfo.username == "bob"`, "update", "patch")}), request: claim("patch"), want: "Allow", wantAsked: 1},
+		{name: "patch, update of another object denied", policies: some(writes, map[string]policy{"d": policyOn(onVerbs(deny, isUpdate, "update", "patch"), "x")}), request: claim("patch"), want: "Allow", wantAsked: 1},
+		{name: "patch, update denied in a namespace", policies: some(writes, map[string]policy{"demo/d": onVerbs(deny, isUpdate, "update", "patch")}), request: claim("patch"), want: "NoOpinion", wantReason: restricted},
 		{name: "patch, update held back", policies: some(writes, map[string]policy{"n": onVerbs(noOpinion, "", "update")}), request: claim("patch"), want: "Allow", wantAsked: 1},
 		{name: "patch, create denied", policies: some(writes, map[string]policy{"d": onVerbs(deny, "", "create")}), request: claim("patch"), want: "Allow", wantAsked: 1},
 		{name: "patch, create could be denied", policies: some(writes, map[string]policy{"d": onVerbs(deny, "dryRun", "create")}), request: claim("patch"), want: "NoOpinion", wantReason: restricted},
 		{name: "patch, create without a name denied", policies: some(writes, map[string]policy{"d": onVerbs(deny, `request.name == ""`, "create")}), request: claim("patch"), want: "NoOpinion", wantReason: restricted},
 		{name: "status, update of the object denied", policies: some(writes, map[string]policy{"d": {effect: deny, rule: policyv1alpha1.PolicyRule{Verbs: []string{"update"}, APIGroups: []string{""}, Resources: []string{"persistentvolumeclaims"}}}}),
 			request: claim("patch", of("persistentvolumeclaims/status")), want: "Allow", wantAsked: 1},
-		{name: "status, update denied", policies: some(writes, map[string]policy{"d": onVerbs(deny, "", "update")}), request: claim("patch", of("persistentvolumeclaims/status")), want: "NoOpinion", wantReason: restricted},
+		{name: "status, update denied", policies: some(writes, map[string]policy{"d": onVerbs(deny, isUpdate, "update", "patch")}), request: claim("patch", of("persistentvolumeclaims/status")), want: "NoOpinion", wantReason: restricted},
 		{name: "create, patch denied", policies: some(writes, map[string]policy{"d": onVerbs(deny, "", "patch")}), request: claim("create"), want: "NoOpinion", wantReason: restricted},
 		{name: "create, patch of one name denied", policies: some(writes, map[string]policy{"d": policyOn(onVerbs(deny, "", "patch"), "x")}), request: claim("create"), want: "NoOpinion", wantReason: restricted},
 		{name: "create, patch of some names denied", policies: some(writes, map[string]policy{"d": onVerbs(deny, `request.name.startsWith("x")`, "patch")}), request: claim("create"), want: "NoOpinion", wantReason: restricted},
 		{name: "create, create of some names denied", policies: some(writes, map[string]policy{"d": onVerbs(deny, `request.name.startsWith("x")`, "create")}), request: claim("create"), want: "NoOpinion", wantReason: restricted},
-		{name: "create, update denied, where PUT creates nothing", policies: some(writes, map[string]policy{"d": onVerbs(deny, "", "update")}), request: claim("create"), want: "Allow"},
-		{name: "create, update denied, where PUT creates", policies: some(writes, map[string]policy{"d": onVerbs(deny, "", "update")}), request: claim("create", of("services")), want: "NoOpinion", wantReason: restricted},
+		{name: "create, update denied, where PUT creates nothing", policies: some(writes, map[string]policy{"d": onVerbs(deny, isUpdate, "update", "patch")}), request: claim("create"), want: "Allow"},
+		{name: "create, update denied, where PUT creates", policies: some(writes, map[string]policy{"d": onVerbs(deny, isUpdate, "update", "patch")}), request: claim("create", of("services")), want: "NoOpinion", wantReason: restricted},
 		{name: "create, delete denied", policies: some(writes, map[string]policy{"d": onVerbs(deny, "", "delete")}), request: claim("create"), want: "Allow"},
 		{name: "create of a namespace, patch denied", policies: some(writes, map[string]policy{"d": onVerbs(deny, "", "patch")}), request: claim("create", blue, func(a *authorizer.AttributesRecord) { a.Namespace, a.Name = "", "" }), want: "NoOpinion", wantReason: restricted},
 		{name: "patch of a namespace, POST denied", policies: some(writes, map[string]policy{"d": onVerbs(deny, `request.namespace == ""`, "create")}), request: claim("patch", blue), want: "NoOpinion", wantReason: restricted},
@@ -433,7 +435,7 @@ func (p naivePolicy) value(a authorizer.AttributesRecord, anyName bool) truth {
 }
 
 func (p naivePolicy) matches(a authorizer.AttributesRecord, anyName bool) bool {
-	return p.verb == a.Verb && p.resource == a.Resource+"/"+a.Subresource && (p.namespace == "" || p.namespace == a.Namespace) && (p.name == "" || anyName || p.name == a.Name)
+	return (p.verb == a.Verb || p.effect == deny && isUpdate(p.verb) && isUpdate(a.Verb)) && p.resource == a.Resource+"/"+a.Subresource && (p.namespace == "" || p.namespace == a.Namespace) && (p.name == "" || anyName || p.name == a.Name)
 }
 
 // naive decides by a list of policies, as ADR 31 describes it.

@@ -94,7 +94,7 @@ func TestFieldsOfListedResources(t *testing.T) {
 		{name: "a policy holds back on conditions", policies: map[string]policy{"p": onVerbs(noOpinion, "dryRun", "patch")}, request: claim("patch"), want: "Allow", wantReason: passes, wantAsked: []string{granularOf + "c", read}},
 		{name: "a policy denies", policies: map[string]policy{"p": onVerbs(deny, "", "patch")}, request: claim("patch"), want: "Deny"},
 		{name: "a policy denies on conditions", policies: map[string]policy{"p": onVerbs(deny, "dryRun", "patch")}, request: claim("patch"), want: "Deny"},
-		{name: "a policy denies what looks the same", policies: map[string]policy{"p": onVerbs(deny, "", "update")}, request: claim("patch"), want: "NoOpinion", wantReason: restricted, wantAsked: []string{granularOf + "c"}},
+		{name: "a policy denies what looks the same", policies: map[string]policy{"p": onVerbs(deny, `request.verb == "update"`, "update", "patch")}, request: claim("patch"), want: "NoOpinion", wantReason: restricted, wantAsked: []string{granularOf + "c"}},
 		{name: "a policy denies granular", policies: map[string]policy{"p": onVerbs(deny, "", "granular")}, request: claim("patch"), want: "NoOpinion"},
 		{name: "policies give granular and get", policies: map[string]policy{"p": onVerbs(allow, "", "granular", "get")}, request: claim("patch"), allow: []string{}, want: "Allow"},
 		{name: "a policy reads a selector", policies: map[string]policy{"p": onVerbs(allow, `request.path == "/a"`, "patch")}, request: claim("patch"), want: "Allow", wantReason: passes, wantAsked: []string{granularOf + "c", read}},

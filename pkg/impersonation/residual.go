@@ -10,12 +10,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
 	api "github.com/proviso-authz/proviso/apis/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/celeval"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/excerpt"
 )
 
 var (
@@ -177,9 +177,9 @@ func (c *Conditional) noneOf(conditions []authorization.Condition) (authorizatio
 		}
 		texts, labels = append(texts, condition.Text), append(labels, condition.Label())
 	}
-	none.Description = shorten("none of these holds for the object: " + strings.Join(labels, "; "))
+	none.Description = excerpt.Of("none of these holds for the object: "+strings.Join(labels, "; "), api.MaxDescriptionBytes)
 	if len(conditions) == 1 {
-		none.Description = shorten(strings.TrimSuffix("it does not hold for the object: "+conditions[0].Description, ": "))
+		none.Description = excerpt.Of(strings.TrimSuffix("it does not hold for the object: "+conditions[0].Description, ": "), api.MaxDescriptionBytes)
 	}
 	var err error
 	none.Text, err = c.Partial.NoneOf(texts...)
@@ -188,18 +188,6 @@ func (c *Conditional) noneOf(conditions []authorization.Condition) (authorizatio
 
 func errType(c authorization.Condition) error {
 	return fmt.Errorf("a condition of type %q cannot wait for the object", c.Type)
-}
-
-// shorten keeps a description within the bound of the data model.
-func shorten(text string) string {
-	if len(text) <= api.MaxDescriptionBytes {
-		return text
-	}
-	cut := api.MaxDescriptionBytes - len("…")
-	for !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return text[:cut] + "…"
 }
 
 // validateResidual returns an error unless a set can be a set of residual conditions: it has conditions, all are Deny

@@ -23,6 +23,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/excerpt"
 	"github.com/proviso-authz/proviso/pkg/slots"
 )
 
@@ -228,7 +229,7 @@ func (h *Handler) denied(request *admissionv1.AdmissionRequest, decision verdict
 	if err := decision.Err(); err != nil && (reason == "" || !authorization.OnlyConditionsFailed(err)) {
 		reason = strings.TrimPrefix(fmt.Sprintf("%s: %v", reason, err), ": ")
 	}
-	reason = shortened(cmp.Or(decision.withheld, reason))
+	reason = excerpt.Of(cmp.Or(decision.withheld, reason), maxReasonBytes)
 	response := refused(request, http.StatusForbidden, metav1.StatusReasonForbidden, reason)
 	for _, entry := range authorization.ReasonEntries(reason) {
 		response.Result.Details.Causes = append(response.Result.Details.Causes, metav1.StatusCause{
@@ -247,7 +248,7 @@ func annotationsOf(decision authorization.Decision, trail []string) map[string]s
 	for pair := range slices.Chunk(trail, 2) {
 		annotations[path.Base(pair[0])] = pair[len(pair)-1]
 	}
-	annotations[auditDecision], annotations[auditReason] = "deny", shortened(decision.Reason())
+	annotations[auditDecision], annotations[auditReason] = "deny", excerpt.Of(decision.Reason(), maxReasonBytes)
 	if decision.IsAllow() {
 		annotations[auditDecision] = "allow"
 	}
@@ -259,13 +260,6 @@ func annotationsOf(decision authorization.Decision, trail []string) map[string]s
 
 // maxReasonBytes bounds the reason of a refusal.
 const maxReasonBytes = 4096
-
-func shortened(reason string) string {
-	if len(reason) <= maxReasonBytes {
-		return reason
-	}
-	return strings.ToValidUTF8(reason[:maxReasonBytes-len("…")], "") + "…"
-}
 
 func refused(request *admissionv1.AdmissionRequest, code int32, reason metav1.StatusReason, message string) *admissionv1.AdmissionResponse {
 	return &admissionv1.AdmissionResponse{

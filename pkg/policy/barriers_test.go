@@ -33,7 +33,7 @@ func TestBarrierWarnings(t *testing.T) {
 	barriers := newBarrierCompiler(t)
 	const (
 		none    = "spec.rules[0] (get secrets): no ValidatingAdmissionPolicy enforces the policy: admission sees create, update, patch, delete and deletecollection, and connections with get and create"
-		update  = "spec.rules[0] (update secrets): no ValidatingAdmissionPolicy enforces the policy: update and patch look the same at admission: name both"
+		update  = "spec.rules[0] (patch, update secrets): no ValidatingAdmissionPolicy enforces the policy: an update or a patch can also create the object, and the condition is not false then: name the verb create, too, or begin the condition with operation == \"UPDATE\" && or oldObject != null &&"
 		enforce = "spec.rules[0] (delete secrets): kube-apiserver will enforce the policy with the ValidatingAdmissionPolicy p.cluster.policy.proviso.dev"
 		warn    = "spec.rules[0] (delete secrets): kube-apiserver will warn of what the policy would deny, with the ValidatingAdmissionPolicy p.cluster.policy.proviso.dev"
 	)
@@ -64,7 +64,7 @@ func TestBarrierWarnings(t *testing.T) {
 			}
 			spec := &policyapi.AuthorizationPolicySpec{
 				Effect: test.effect, Enforcement: test.enforcement, Condition: test.condition,
-				Rules: []policyapi.PolicyRule{{Verbs: []string{"delete", "get", "update"}, APIGroups: []string{""}, Resources: []string{"secrets"}}},
+				Rules: []policyapi.PolicyRule{{Verbs: []string{"delete", "get", "update", "patch"}, APIGroups: []string{""}, Resources: []string{"secrets"}}},
 			}
 			if diff := cmp.Diff(test.want, checker.Warn(ctx, engine.Key{Name: "p"}, spec)); diff != "" {
 				t.Errorf("warnings (-want +got):\n%s", diff)

@@ -84,7 +84,7 @@ func (c *Checker) Check(key engine.Key, spec *policy.AuthorizationPolicySpec) (w
 	if err != nil {
 		return nil, field.ErrorList{blame(spec, err)}
 	}
-	errs = append(errs, refusals(spec, expression, key.Namespace != "")...)
+	errs = append(errs, refusals(spec, expression)...)
 	program := expression.Program()
 	if program.Reads(cel.Object) || program.Reads(cel.OldObject) {
 		errs = append(errs, missingVersions(spec.Rules)...)
@@ -210,12 +210,12 @@ func (c *Checker) enforcementWarnings(key engine.Key, spec *policy.Authorization
 	return warnings
 }
 
-// refusals returns errors for a condition that compiles: every evaluation would exceed the cost limit, or a restriction reads
+// refusals returns errors for a condition that compiles: every evaluation makes more checks than the cost limit allows, or a restriction reads
 // request.name although a rule describes requests without a name.
-func refusals(spec *policy.AuthorizationPolicySpec, expression *partial.Expression, namespaced bool) (errs field.ErrorList) {
+func refusals(spec *policy.AuthorizationPolicySpec, expression *partial.Expression) (errs field.ErrorList) {
 	path := field.NewPath("spec", "condition")
-	if cost, limit := expression.MinCost(), costLimit(expression, namespaced); cost > limit {
-		errs = append(errs, field.Forbidden(path, fmt.Sprintf("an evaluation is estimated to cost at least %d, where %d is allowed: simplify the expression", cost, limit)))
+	if cost := expression.MinCost(); cost > cel.CostLimit {
+		errs = append(errs, field.Forbidden(path, fmt.Sprintf("the authorization checks of each evaluation cost at least %d, where %d is allowed: make fewer checks", cost, uint64(cel.CostLimit))))
 	}
 	if spec.Effect == policy.PolicyEffectAllow || !expression.ReadsRequestField("name") {
 		return errs
@@ -226,16 +226,6 @@ func refusals(spec *policy.AuthorizationPolicySpec, expression *partial.Expressi
 		}
 	}
 	return errs
-}
-
-// costLimit returns the most that one evaluation of the condition may cost. A condition on the
-// request alone is always evaluated at authorization, so the limit for a namespaced policy is the
-// budget of its namespace; all other conditions have cel.CostLimit.
-func costLimit(expression *partial.Expression, namespaced bool) uint64 {
-	if namespaced && expression.Program().ReadsOnly(cel.Request) {
-		return cel.NamespacedAuthorizationBudget
-	}
-	return cel.CostLimit
 }
 
 func namedExpressions(variables []policy.Variable) []cel.NamedExpression {

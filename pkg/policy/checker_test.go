@@ -42,9 +42,8 @@ func TestCheck(t *testing.T) {
 	versioned := pods
 	versioned.APIVersions = []string{"v1"}
 	exec := api.PolicyRule{Verbs: []string{"create"}, APIGroups: []string{"demo.proviso.dev"}, Resources: []string{"pods/exec"}}
-	thousand := "[" + strings.Repeat("1, ", 999) + "1]"
 	long := strings.Repeat("true&&", 1600) + "true"
-	costly := thousand + ".map(a, " + thousand + ".map(b, a + b)).size() > 0"
+	costly := "[" + strings.Repeat(`authorizer.path("/x").check("get").allowed(), `, 3) + "true] == object"
 	paths := api.PolicyRule{Verbs: []string{"get"}, NonResourceURLs: []string{"/metrics"}}
 	v := func(expressions ...string) []api.Variable {
 		var result []api.Variable
@@ -81,7 +80,7 @@ func TestCheck(t *testing.T) {
 		{"a NoOpinion that does so in a variable", api.PolicyEffectNoOpinion, []api.PolicyRule{paths, pods}, v("request"), `variables.v0.name == "a"`, nil, `spec.condition: Forbidden: reads request.name, but spec.rules[1]`},
 		{"a Deny that reads the name of a subresource's object", api.PolicyEffectDeny, []api.PolicyRule{exec}, nil, `request.name == "a"`, nil, ""},
 		{"a Deny that reads something else", api.PolicyEffectDeny, []api.PolicyRule{pods}, nil, `request.namespace == "a"`, nil, ""},
-		{"one that always costs too much", api.PolicyEffectAllow, []api.PolicyRule{pods}, nil, costly, nil, `spec.condition: Forbidden: an evaluation is estimated to cost at least`},
+		{"one that always costs too much", api.PolicyEffectAllow, []api.PolicyRule{versioned}, nil, costly, nil, `spec.condition: Forbidden: the authorization checks of each evaluation cost at least`},
 		{"a variable that reads those after it", api.PolicyEffectAllow, []api.PolicyRule{pods}, v("variables.v1", "2"), `true`, nil, `spec.variables[0].expression: Invalid`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -134,41 +133,23 @@ func TestPolicyChecksForOthers(t *testing.T) {
 	}
 }
 
-// TestCheckOfCost asks that a condition that is over its limit in every evaluation is refused at a
-// write. A condition on the request alone always spends the budget of authorization, which is
-// smaller for namespaced policies.
+// TestCheckOfCost refuses a condition that makes more checks in every evaluation than the cost limit allows.
 func TestCheckOfCost(t *testing.T) {
 	t.Parallel()
 	checker := newChecker(t)
-	// mapped costs at least 10 for each element of a list of lists.
-	mapped := func(n, m int, element string) string {
-		list := func(n int) string { return "[" + strings.Repeat("1, ", n-1) + "1]" }
-		return fmt.Sprintf("%s.map(a, %s.map(b, %s)).size() > 0", list(n), list(m), element)
-	}
-	const onRequest, onObject = "request.verb", "object.x"
-	for _, tc := range []struct {
-		name, condition string
-		namespaced      bool
-		want            string // the beginning of the error
-	}{
-		{name: "cheap", condition: `request.verb == "get"`, namespaced: true},
-		{name: "dear, of the cluster", condition: mapped(100, 300, onRequest)},
-		{name: "dear, of a namespace", condition: mapped(100, 300, onRequest), namespaced: true, want: "spec.condition: Forbidden: an evaluation is estimated to cost at least"},
-		{name: "dear at admission only", condition: mapped(100, 300, onObject), namespaced: true},
-		{name: "over every limit", condition: mapped(1000, 1000, onObject), namespaced: true, want: "spec.condition: Forbidden: an evaluation is estimated to cost at least"},
-		{name: "over every limit, of the cluster", condition: mapped(1000, 1000, onRequest), want: "spec.condition: Forbidden: an evaluation is estimated to cost at least"},
-		{name: "over the limit only if something is as it need not be", condition: onRequest + ` == "get" || ` + mapped(1000, 1000, onRequest), namespaced: true},
-		{name: "a slice up to the size of a list", condition: `request.userInfo.groups.slice(0, size(request.userInfo.groups)).size() == 1`, namespaced: true},
-		{name: "a range of a length that is not known", condition: `lists.range(int(object.n)).size() == 1`},
+	const check, refused = `authorizer.group("").resource("pods").check("get").allowed()`, "spec.condition: Forbidden: the authorization checks of each evaluation cost at least 1050000, where 1000000 is allowed"
+	three := check + " == (" + check + " == " + check + ")"
+	for _, tc := range []struct{ name, condition, want string }{
+		{name: "no check", condition: `request.verb == "get"`},
+		{name: "two checks", condition: check + " == " + check},
+		{name: "three checks", condition: three, want: refused},
+		{name: "three checks only if something is as it need not be", condition: `request.verb == "get" || ` + three},
+		{name: "a check for each element of a list", condition: `request.userInfo.groups.exists(g, ` + three + `)`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			pods := api.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}}
-			key := engine.Key{Name: "p"}
-			if tc.namespaced {
-				key.Namespace = "team"
-			}
-			_, errs := checker.Check(key, &api.AuthorizationPolicySpec{Effect: api.PolicyEffectAllow, Rules: []api.PolicyRule{pods}, Condition: tc.condition})
+			_, errs := checker.Check(engine.Key{Name: "p"}, &api.AuthorizationPolicySpec{Effect: api.PolicyEffectAllow, Rules: []api.PolicyRule{pods}, Condition: tc.condition})
 			switch {
 			case tc.want == "" && len(errs) > 0:
 				t.Errorf("got %v, want no error", errs)

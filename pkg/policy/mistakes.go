@@ -23,6 +23,7 @@ import (
 	"github.com/proviso-authz/proviso/apis/policy/validation"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/excerpt"
 	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
 	"github.com/proviso-authz/proviso/pkg/suggestion"
 )
@@ -52,7 +53,7 @@ var operations = []string{"CREATE", "UPDATE", "DELETE", "CONNECT"}
 // never true for the requests of a rule. The expression is the compiled condition, or nil if there is none. The result depends
 // on the policy only.
 func mistakesOf(ctx context.Context, spec *policyv1alpha1.AuthorizationPolicySpec, expression *partial.Expression) []policyv1alpha1.ExpressionWarning {
-	warnings := slices.Concat(subjectMistakes(spec.Subjects), resourceNameMistakes(spec))
+	warnings := slices.Concat(subjectMistakes(spec.Subjects), resourceNameMistakes(spec), deniedVerbMistakes(spec))
 	if expression != nil {
 		warnings = slices.Concat(warnings, operationMistakes(expression), verbMistakes(expression, spec.Rules), selectorMistakes(expression), neverTrue(ctx, spec, expression))
 	}
@@ -96,6 +97,16 @@ func resourceNameMistakes(spec *policyv1alpha1.AuthorizationPolicySpec) (warning
 			if strings.Contains(name, "*") {
 				warnings = append(warnings, warningAt(path.Index(j), "%s is compared literally: names have no wildcards; compare request.name in the condition", shortQuote(name)))
 			}
+		}
+	}
+	return warnings
+}
+
+// deniedVerbMistakes returns a warning for each rule of a stored Deny policy with one of update and patch, which validation refuses today.
+func deniedVerbMistakes(spec *policyv1alpha1.AuthorizationPolicySpec) (warnings []policyv1alpha1.ExpressionWarning) {
+	for i, rule := range spec.Rules {
+		if read := policyapi.VerbsOf(spec.Effect, rule.Resources, rule.Verbs); len(read) > len(rule.Verbs) {
+			warnings = append(warnings, warningAt(field.NewPath("spec", "rules").Index(i).Child("verbs"), "the policy denies %s, too: a Deny of one of update and patch denies both, which look the same at admission", read[len(read)-1]))
 		}
 	}
 	return warnings
@@ -164,10 +175,7 @@ func shortList(texts []string) string {
 // shortQuote quotes a text of an author, which may be long.
 func shortQuote(text string) string {
 	const limit = 64
-	if len(text) > limit {
-		text = strings.ToValidUTF8(text[:limit], "") + "…"
-	}
-	return fmt.Sprintf("%q", text)
+	return fmt.Sprintf("%q", excerpt.Of(text, limit))
 }
 
 // neverTrue finds the rules for whose requests the condition is never true, and the verbs for which it is an error.

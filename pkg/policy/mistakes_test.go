@@ -104,8 +104,8 @@ func TestMistakesInConditions(t *testing.T) {
 		{name: "no value of a field", verbs: "list", condition: `request.fieldSelector.requirements.exists(r, r.values == [])`,
 			want: []string{`spec.condition: no requirement of request.fieldSelector has the values []: each has exactly one value`}},
 		{
-			name: "denied, the operation of another rule", verbs: "update", effect: "Deny", condition: `operation == "DELETE"`,
-			want: []string{onRule("false", "update", "denies none of them")},
+			name: "denied, the operation of another rule", verbs: "update,patch", effect: "Deny", condition: `operation == "DELETE"`,
+			want: []string{onRule("false", "update, patch", "denies none of them")},
 		},
 		{
 			name: "an error for some verbs and false for others", verbs: "create,delete", condition: `request.verb == "delete" && object.a == 1`,
@@ -137,15 +137,15 @@ func TestMistakesInConditions(t *testing.T) {
 		},
 		{
 			name: "a long operation", verbs: "create", condition: `operation == "` + strings.Repeat("x", 65) + `" || object.a == 1`,
-			want: []string{`spec.condition: operation is never "` + strings.Repeat("x", 64) + `…": it is CREATE, UPDATE, DELETE or CONNECT`},
+			want: []string{`spec.condition: operation is never "` + strings.Repeat("x", 61) + `…": it is CREATE, UPDATE, DELETE or CONNECT`},
 		},
 		{
 			name: "an operation that just fits", verbs: "create", condition: `operation == "` + strings.Repeat("x", 64) + `" || object.a == 1`,
 			want: []string{`spec.condition: operation is never "` + strings.Repeat("x", 64) + `": it is CREATE, UPDATE, DELETE or CONNECT`},
 		},
 		{
-			name: "an operation that is cut within a letter", verbs: "create", condition: `operation == "` + "x" + strings.Repeat("ß", 32) + `" || object.a == 1`,
-			want: []string{`spec.condition: operation is never "x` + strings.Repeat("ß", 31) + `…": it is CREATE, UPDATE, DELETE or CONNECT`},
+			name: "an operation that is cut within a letter", verbs: "create", condition: `operation == "` + "xx" + strings.Repeat("ß", 32) + `" || object.a == 1`,
+			want: []string{`spec.condition: operation is never "xx` + strings.Repeat("ß", 29) + `…": it is CREATE, UPDATE, DELETE or CONNECT`},
 		},
 		{
 			name: "more verbs than are listed", verbs: "create,update,patch,delete,deletecollection,get,list,watch,bind", condition: `false`,
@@ -195,6 +195,8 @@ func TestMistakesInNames(t *testing.T) {
 		{"a get by name", func(s *api.AuthorizationPolicySpec) {
 			s.Rules[0].Verbs, s.Rules[0].ResourceNames = []string{"get"}, []string{"a"}
 		}, nil},
+		{name: "a Deny of update that was stored", change: func(s *api.AuthorizationPolicySpec) { s.Effect, s.Rules[0].Verbs = "Deny", []string{"update"} }, want: []string{"spec.rules[0].verbs: the policy denies patch, too"}},
+		{name: "a Deny of both", change: func(s *api.AuthorizationPolicySpec) { s.Effect, s.Rules[0].Verbs = "Deny", []string{"update", "patch"} }},
 		{name: "a pattern of groups", change: func(s *api.AuthorizationPolicySpec) {
 			s.Subjects = []rbacv1.Subject{{Kind: "Group", Name: "team"}, {Kind: "Group", Name: "*"}}
 		}, want: []string{`spec.subjects[1].name: "*" is compared literally: subjects have no wildcards; the group "system:authenticated" has all users`}},

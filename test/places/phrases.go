@@ -137,6 +137,7 @@ var phrases = []struct{ class, phrase string }{
 
 	// Mistakes in policies, which are not about places.
 	{"mistake", "for every request of spec.rules"},
+	{"mistake-verbs", "a Deny of one of update and patch denies both"},
 	{"mistake-type", "spec.condition: "},
 	{"mistake-names", "resourceNames: a POST has no name at authorization"},
 }

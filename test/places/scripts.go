@@ -8,6 +8,7 @@ package places
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -248,12 +249,15 @@ var scripts = []script{
 	{often: 4, focus: onInnerDoor, targets: listable, verbs: []string{"create", "update", "patch"}, isHealthy: true, facts: simple(withDoor, withReads(AnswerAllow)), policies: []plan{
 		{effect: allow, conditions: certain, verbs: []string{"create", "update", "patch"}}, {effect: deny, others: true, change: func(g *generator, spec *policyv1alpha1.AuthorizationPolicySpec) {
 			spec.Condition = one(g, "", "dryRun")
+			if g.verb != "create" { // a Deny of one of update and patch denies both
+				spec.Rules[0].Verbs, spec.Condition = allWrites, strings.TrimSuffix(fmt.Sprintf("request.verb != %q && %s", g.verb, spec.Condition), " && ")
+			}
 		}},
 	}},
 	{focus: onInnerDoor, targets: listable, verbs: allWrites, isHealthy: true, facts: simple(withDoor, withReads(AnswerAllow)), policies: []plan{
 		{effect: allow, conditions: certain, verbs: []string{"create", "update", "patch"}}, {effect: deny, verbs: []string{"patch"}, conditions: certain},
 	}},
-	{last: 90, focus: onInnerDoor, targets: listable, verbs: []string{"update", "patch", "delete", "deletecollection"}, isHealthy: true, facts: simple(withDoor, withReads(AnswerNo, AnswerError)), policies: []plan{{effect: allow, conditions: certain}}},
+	{last: 70, focus: onInnerDoor, targets: listable, verbs: []string{"update", "patch", "delete", "deletecollection"}, isHealthy: true, facts: simple(withDoor, withReads(AnswerNo, AnswerError)), policies: []plan{{effect: allow, conditions: certain}}},
 	{often: 6, focus: onInnerDoor, targets: listable, verbs: allWrites, isHealthy: true, facts: simple(withDoor), policies: []plan{{effect: allow, conditions: onUnseen}, {effect: noOpinion, conditions: onUnseen, audits: 10, verbs: []string{"update", "patch"}}}},
 	{often: 5, focus: onInnerDoor, targets: listable, verbs: allWrites, isHealthy: true, facts: simple(withDoor), request: asLeftOut, policies: []plan{{effect: allow, conditions: certain}}},
 	{often: 4, focus: onInnerDoor, targets: listable, verbs: allWrites, isHealthy: true, facts: simple(withDoor, withServiceByAnother), request: withMode, policies: []plan{{effect: allow, conditions: certain, audits: 10}}},
@@ -372,6 +376,7 @@ var scripts = []script{
 	{often: -1, last: 50, focus: onServer, targets: slices.Concat(atProviso, listable), isHealthy: true, facts: simple(withAfter(AfterDeny, AfterDenyOnConditions)), policies: []plan{{effect: noOpinion, conditions: onRequest}}},
 	{often: -1, last: 45, focus: onInnerDoor, targets: listable, verbs: allWrites, isHealthy: true, facts: simple(withDoor, func(g *generator) { g.Facts.InnerDoor.Resources[0] = Resource{"", "secrets", ""} }), policies: []plan{{effect: allow, conditions: certain}}},
 	{often: -1, last: 30, focus: onHandling, targets: listable, verbs: allWrites, isHealthy: true, facts: simple(withHandling, withBarriers, func(g *generator) { g.Facts.HasLeases = false }), policies: []plan{{effect: allow, conditions: certain}, {effect: deny, conditions: translated, verbs: allWrites}}},
+	{often: -1, last: 20, focus: onInnerDoor, targets: listable, verbs: allWrites, isHealthy: true, facts: simple(withDoor), policies: []plan{{effect: deny, conditions: certain, audits: 100}}},
 	{often: -1, last: 20, focus: onBarriers, targets: listable, verbs: allWrites, isHealthy: true, facts: simple(func(g *generator) { g.Facts.Barriers = BarriersLost }), policies: []plan{{effect: deny, conditions: translated, verbs: allWrites}, {effect: allow, change: anyAllow}}},
 }
 

@@ -6,9 +6,11 @@ SPDX-License-Identifier: Apache-2.0
 package validation
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/sets"
 	utilvalidation "k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -61,6 +63,21 @@ func validateResourceRule(rule *policy.PolicyRule, effect policy.PolicyEffect, p
 	errs = append(errs, validateEntries(rule.ResourceNames, policy.MaxResourceNames, path.Child("resourceNames"), validateResourceName)...)
 	if effect != policy.PolicyEffectAllow && NamelessVerb(rule) {
 		errs = append(errs, field.Forbidden(path.Child("resourceNames"), "a create or deletecollection has no name when it is authorized, so that the restriction would never apply: compare object.metadata.name or oldObject.metadata.name in the condition, or put these verbs into a rule without resourceNames"))
+	}
+	return errs
+}
+
+// validateDeniedVerbs returns an error for each rule of a Deny policy with one of update and patch. A rule that was stored before is accepted, and read as
+// having both: the policy could not be changed otherwise.
+func validateDeniedVerbs(spec, before *policy.AuthorizationPolicySpec, path *field.Path) (errs field.ErrorList) {
+	for i := range spec.Rules {
+		rule := &spec.Rules[i]
+		isSame := func(old policy.PolicyRule) bool { return apiequality.Semantic.DeepEqual(&old, rule) }
+		read := policy.VerbsOf(spec.Effect, rule.Resources, rule.Verbs)
+		//guard:policies-deny-stored-rules
+		if len(read) > len(rule.Verbs) && (before == nil || before.Effect != spec.Effect || !slices.ContainsFunc(before.Rules, isSame)) {
+			errs = append(errs, field.Forbidden(path.Index(i).Child("verbs"), fmt.Sprintf("must also have %s: a Deny of one of update and patch denies both, which look the same at admission", read[len(read)-1])))
+		}
 	}
 	return errs
 }

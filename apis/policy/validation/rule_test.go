@@ -47,6 +47,10 @@ func TestValidateRules(t *testing.T) {
 		ruleCase("as many verbs as possible", func(r *rule) { r.Verbs = numbered("v", 64) }),
 		ruleCase("too many verbs", func(r *rule) { r.Verbs = numbered("v", 65) }, "spec.rules[0].verbs: Too many: 65"),
 
+		{"a Deny of update", func(s *spec) { s.Effect, s.Rules[0].Verbs = "Deny", []string{"get", "update"} }, []string{"spec.rules[0].verbs: Forbidden: must also have patch: a Deny of one"}},
+		{"a Deny of patch", func(s *spec) { s.Effect, s.Rules[0].Verbs = "Deny", []string{"patch"} }, []string{"spec.rules[0].verbs: Forbidden: must also have update"}},
+		{"a NoOpinion of patch", func(s *spec) { s.Effect, s.Rules[0].Verbs = "NoOpinion", []string{"patch"} }, nil},
+		ruleCase("an Allow of update", func(r *rule) { r.Verbs = []string{"update"} }),
 		ruleCase("neither resources nor paths", func(r *rule) { r.Resources = nil }, "spec.rules[0].resources: Required"),
 		ruleCase("no groups", func(r *rule) { r.APIGroups = nil }, "spec.rules[0].apiGroups: Required"),
 		ruleCase("groups", func(r *rule) { r.APIGroups = []string{"", "apps", "policy.proviso.dev", "*"} }),

@@ -36,7 +36,7 @@ const (
 
 // ValidateClusterAuthorizationPolicy validates a new policy.
 func ValidateClusterAuthorizationPolicy(p *policy.ClusterAuthorizationPolicy) field.ErrorList {
-	return validatePolicy(&p.ObjectMeta, &p.Spec, clusterScope)
+	return validatePolicy(&p.ObjectMeta, &p.Spec, nil, clusterScope)
 }
 
 // ValidateClusterAuthorizationPolicyUpdate validates a changed policy as strictly as a new one.
@@ -51,7 +51,7 @@ func ValidateClusterAuthorizationPolicyStatusUpdate(p, old *policy.ClusterAuthor
 
 // ValidateAuthorizationPolicy validates a new policy.
 func ValidateAuthorizationPolicy(p *policy.AuthorizationPolicy) field.ErrorList {
-	return validatePolicy(&p.ObjectMeta, &p.Spec, namespaceScope)
+	return validatePolicy(&p.ObjectMeta, &p.Spec, nil, namespaceScope)
 }
 
 // ValidateAuthorizationPolicyUpdate validates a changed policy as strictly as a new one.
@@ -70,13 +70,15 @@ func ValidateSpec(spec *policy.AuthorizationPolicySpec, isNamespaced bool, path 
 	return validateSpec(spec, scope(isNamespaced), path)
 }
 
-func validatePolicy(meta *metav1.ObjectMeta, spec *policy.AuthorizationPolicySpec, in scope) field.ErrorList {
+// validatePolicy validates a policy. The specification before an update is nil at a creation.
+func validatePolicy(meta *metav1.ObjectMeta, spec, before *policy.AuthorizationPolicySpec, in scope) field.ErrorList {
 	errs := apivalidation.ValidateObjectMeta(meta, bool(in), validateName, field.NewPath("metadata"))
-	return append(errs, validateSpec(spec, in, field.NewPath("spec"))...)
+	errs = append(errs, validateSpec(spec, in, field.NewPath("spec"))...)
+	return append(errs, validateDeniedVerbs(spec, before, field.NewPath("spec", "rules"))...)
 }
 
 func validatePolicyUpdate(meta, oldMeta *metav1.ObjectMeta, spec, oldSpec *policy.AuthorizationPolicySpec, in scope) field.ErrorList {
-	errs := validatePolicy(meta, spec, in)
+	errs := validatePolicy(meta, spec, oldSpec, in)
 	errs = append(errs, apivalidation.ValidateObjectMetaUpdate(meta, oldMeta, field.NewPath("metadata"))...)
 	if oldMeta.DeletionTimestamp != nil && oldSpec.Effect == policy.PolicyEffectAllow && spec.Effect != policy.PolicyEffectAllow {
 		// The deletion was authorized without the verb restrict, because the policy was no

@@ -35,7 +35,7 @@ func valid() spec {
 			{Kind: "ServiceAccount", Name: "robot", Namespace: "n"},
 		},
 		Rules: []policy.PolicyRule{{
-			Verbs: []string{"create", "update"}, APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"persistentvolumeclaims"},
+			Verbs: []string{"create", "update", "patch"}, APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"persistentvolumeclaims"},
 		}},
 		Variables: []policy.Variable{{Name: "subjectOf", Expression: "object"}},
 		Condition: `variables.subjectOf.spec.storageClassName == "dev"`,
@@ -177,6 +177,9 @@ func TestValidateMetadataUpdate(t *testing.T) {
 			m.DeletionTimestamp, m.Finalizers, s.Effect = &now, []string{"example.com/f"}, effect
 		}
 	}
+	denying := func(verbs ...string) func(*meta, *spec) {
+		return func(_ *meta, s *spec) { s.Effect, s.Rules[0].Verbs = "Deny", verbs }
+	}
 	for _, tc := range []struct {
 		name     string
 		old, new func(*meta, *spec)
@@ -188,6 +191,18 @@ func TestValidateMetadataUpdate(t *testing.T) {
 		{"a bad finalizer", nil, func(m *meta, _ *spec) { m.Finalizers = []string{"!"} }, []string{"metadata.finalizers: Invalid"}},
 		{"the mark of a deletion that nobody asked for", nil, func(m *meta, _ *spec) { m.DeletionTimestamp = &now }, []string{"metadata.deletionTimestamp: Invalid"}},
 		{"another effect", func(_ *meta, s *spec) { s.Effect = "Allow" }, func(_ *meta, s *spec) { s.Effect = "Deny" }, nil},
+		{"a Deny of update that was stored", denying("update"), denying("update"), nil},
+		{"a Deny of update that was stored, among other rules", denying("update"), func(m *meta, s *spec) {
+			denying("update")(m, s)
+			s.Rules = append([]rule{{Verbs: []string{"create"}, APIGroups: []string{""}, Resources: []string{"pods"}}}, s.Rules...)
+		}, nil},
+		{"a Deny of both that becomes one of update", denying("update", "patch"), denying("update"), []string{"spec.rules[0].verbs: Forbidden: must also have patch"}},
+		{"a Deny of update that becomes one of patch", denying("update"), denying("patch"), []string{"spec.rules[0].verbs: Forbidden: must also have update"}},
+		{"a Deny of update that is about more", denying("update"), func(m *meta, s *spec) {
+			denying("update")(m, s)
+			s.Rules[0].Resources = []string{"pods", "secrets"}
+		}, []string{"spec.rules[0].verbs: Forbidden"}},
+		{"an Allow of update that becomes a Deny", func(_ *meta, s *spec) { s.Rules[0].Verbs = []string{"update"} }, denying("update"), []string{"spec.rules[0].verbs: Forbidden"}},
 		{"an Allow in deletion that becomes a Deny", deleting("Allow"), deleting("Deny"), []string{"spec.effect: Forbidden: a policy that is being deleted"}},
 		{"an Allow in deletion that becomes a NoOpinion", deleting("Allow"), deleting("NoOpinion"), []string{"spec.effect: Forbidden"}},
 		{"an Allow in deletion", deleting("Allow"), deleting("Allow"), nil},

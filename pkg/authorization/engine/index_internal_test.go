@@ -47,7 +47,7 @@ func TestKeysOfOnePolicyAreBounded(t *testing.T) {
 	for _, name := range numbered("user", 256) {
 		subjects = append(subjects, rbacv1.Subject{Kind: "User", Name: name})
 	}
-	ordinary := policyv1alpha1.PolicyRule{Verbs: []string{"create", "update"}, APIGroups: []string{""}, Resources: []string{"pods", "pods/exec"}}
+	ordinary := policyv1alpha1.PolicyRule{Verbs: []string{"create", "delete"}, APIGroups: []string{""}, Resources: []string{"pods", "pods/exec"}}
 	for _, tc := range []struct {
 		name     string
 		rules    []policyv1alpha1.PolicyRule

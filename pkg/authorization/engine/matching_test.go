@@ -126,6 +126,19 @@ func TestVersionsOfSeveralRules(t *testing.T) {
 	}
 }
 
+// TestDenyOfUpdateOrPatch denies both verbs by a policy about one of them.
+func TestDenyOfUpdateOrPatch(t *testing.T) {
+	t.Parallel()
+	for verb, other := range map[string]string{"update": "patch", "patch": "update"} {
+		rules := []rule{{Verbs: []string{verb}, APIGroups: []string{""}, Resources: []string{"pods"}}}
+		for effect, want := range map[policyv1alpha1.PolicyEffect]string{deny: "Deny, NoOpinion", allow: "NoOpinion, NoOpinion"} {
+			if got := both(t, map[string]spec{"p": {Effect: effect, Rules: rules}}, podsOf(other)); got != want {
+				t.Errorf("%s of %s: %s is %s, want %s", effect, verb, other, got, want)
+			}
+		}
+	}
+}
+
 // TestRules checks that a rule matches the requests that a rule of RBAC with the same fields matches. A review about every value
 // of a field must match only if the rule has every value.
 func TestRules(t *testing.T) {

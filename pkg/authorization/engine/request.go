@@ -17,17 +17,21 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel"
 )
 
+// requestTexts are the fields of a request that are texts, as policies read them.
+var requestTexts = map[string]func(authorizer.Attributes) string{
+	"verb": authorizer.Attributes.GetVerb, "apiGroup": authorizer.Attributes.GetAPIGroup, "apiVersion": authorizer.Attributes.GetAPIVersion,
+	"resource": authorizer.Attributes.GetResource, "subresource": authorizer.Attributes.GetSubresource,
+	"namespace": authorizer.Attributes.GetNamespace, "name": authorizer.Attributes.GetName, "path": authorization.PathOf,
+}
+
 // requestData is what is known of a request, as policies read it. Every field is there,
 // empty if the request has none.
 func requestData(a authorizer.Attributes) map[string]any {
-	return map[string]any{
-		"verb": a.GetVerb(), "apiGroup": a.GetAPIGroup(), "apiVersion": a.GetAPIVersion(),
-		"resource": a.GetResource(), "subresource": a.GetSubresource(),
-		"namespace": a.GetNamespace(), "name": a.GetName(), "path": authorization.PathOf(a),
-		"userInfo":      userData(userOf(a)),
-		"fieldSelector": selectorData(fieldSelector(a)),
-		"labelSelector": selectorData(labelSelector(a)),
+	data := map[string]any{"userInfo": userData(userOf(a)), "fieldSelector": selectorData(fieldSelector(a)), "labelSelector": selectorData(labelSelector(a))}
+	for name, text := range requestTexts {
+		data[name] = text(a)
 	}
+	return data
 }
 
 // userOf returns the user of a request, one without names if there is none.
@@ -126,23 +130,10 @@ func (s *shared) of(convert func() cel.Value) cel.Value {
 
 // Field implements cel.Fields.
 func (f *requestFields) Field(name string) (cel.Value, bool) {
+	if text, ok := requestTexts[name]; ok {
+		return cel.Text(text(f.Attributes)), true
+	}
 	switch name {
-	case "verb":
-		return cel.Text(f.GetVerb()), true
-	case "apiGroup":
-		return cel.Text(f.GetAPIGroup()), true
-	case "apiVersion":
-		return cel.Text(f.GetAPIVersion()), true
-	case "resource":
-		return cel.Text(f.GetResource()), true
-	case "subresource":
-		return cel.Text(f.GetSubresource()), true
-	case "namespace":
-		return cel.Text(f.GetNamespace()), true
-	case "name":
-		return cel.Text(f.GetName()), true
-	case "path":
-		return cel.Text(authorization.PathOf(f.Attributes)), true
 	case "userInfo":
 		return f.user.of(func() cel.Value { return cel.Lazy(&userFields{Info: userOf(f)}) }), true
 	case "fieldSelector":

@@ -13,6 +13,7 @@ import (
 
 	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
+	"github.com/proviso-authz/proviso/apis/policy"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 )
 
@@ -40,7 +41,7 @@ type rule struct {
 
 func newRule(r *policyv1alpha1.PolicyRule, effect policyv1alpha1.PolicyEffect) rule {
 	return rule{
-		verbs: sorted(r.Verbs), apiGroups: sorted(r.APIGroups), apiVersions: sorted(r.APIVersions),
+		verbs: sorted(policy.VerbsOf(effect, r.Resources, r.Verbs)), apiGroups: sorted(r.APIGroups), apiVersions: sorted(r.APIVersions),
 		resources: sorted(r.Resources), resourceNames: sorted(r.ResourceNames), paths: sorted(r.NonResourceURLs),
 		grants: effect == policyv1alpha1.PolicyEffectAllow,
 	}

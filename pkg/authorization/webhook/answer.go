@@ -18,6 +18,7 @@ import (
 	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/upstreamform"
+	"github.com/proviso-authz/proviso/pkg/excerpt"
 )
 
 var (
@@ -151,12 +152,7 @@ func moreThanOne(given ...bool) bool {
 	return n > 1
 }
 
-func bound(reason string) string {
-	if len(reason) > maxReasonBytes {
-		reason = strings.ToValidUTF8(reason[:maxReasonBytes], "") + "…"
-	}
-	return reason
-}
+func bound(reason string) string { return excerpt.Of(reason, maxReasonBytes) }
 
 // conditional returns the decision that the conditions of an answer represent. It returns an error if
 // they are invalid, or if they allow the request for any data.

@@ -278,10 +278,10 @@ func TestReasonsOfAnswers(t *testing.T) {
 		{name: "an error", members: `"denied":true,"evaluationError":"e"`, want: "e"},
 		{name: "both", members: `"reason":"r","evaluationError":"e"`, want: "r; e"},
 		{name: "an error of an Allow", members: `"allowed":true,"reason":"r","evaluationError":"e"`, want: "r", wantEvaluation: "r; e"},
-		{name: "a long reason", members: `"denied":true,"reason":"` + long + `"`, want: strings.Repeat("ß", 2048) + "…"},
-		{name: "a long reason, cut within a letter", members: `"denied":true,"reason":"a` + long + `"`, want: "a" + strings.Repeat("ß", 2047) + "…"},
+		{name: "a long reason", members: `"denied":true,"reason":"` + long + `"`, want: strings.Repeat("ß", 2046) + "…"},
+		{name: "a long reason, cut within a letter", members: `"denied":true,"reason":"a` + long + `"`, want: "a" + strings.Repeat("ß", 2046) + "…"},
 		{name: "the longest reason", members: `"denied":true,"reason":"` + long[:4096] + `"`, want: long[:4096]},
-		{name: "a long error", members: `"denied":true,"reason":"r","evaluationError":"` + long + `"`, want: "r; " + strings.Repeat("ß", 2048) + "…"},
+		{name: "a long error", members: `"denied":true,"reason":"r","evaluationError":"` + long + `"`, want: "r; " + strings.Repeat("ß", 2046) + "…"},
 	} {
 		decision, _, err := decisionFrom([]byte(`{"status":{`+tc.members+`}}`), officialGroup+versionV1, "w", false, false)
 		if err != nil || decision.Reason() != tc.want {

@@ -26,6 +26,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	utilwebhook "k8s.io/apiserver/pkg/util/webhook"
@@ -71,7 +72,7 @@ type Config struct {
 // them; see ErrBusy. It is safe for concurrent use.
 type Authorizer struct {
 	config    Config
-	decisions *memory
+	decisions *cache.LRUExpireCache
 	inFlight  *inFlight
 }
 
@@ -87,7 +88,7 @@ func New(config Config) (*Authorizer, error) {
 		return nil, fmt.Errorf("the backoff must have at least one attempt, not %d", config.Backoff.Steps)
 	}
 	RegisterMetrics()
-	return &Authorizer{config: config, decisions: newMemory(realClock{}), inFlight: newInFlight()}, nil
+	return &Authorizer{config: config, decisions: cache.NewLRUExpireCache(cacheSize), inFlight: newInFlight()}, nil
 }
 
 // answer is a decision with its reason, as it is cached.
@@ -106,7 +107,7 @@ func (a *Authorizer) Authorize(ctx context.Context, attributes authorizer.Attrib
 	if err != nil {
 		return authorizer.DecisionDeny, "", fmt.Errorf("encoding the review: %w", err)
 	}
-	if cached, ok := a.decisions.get(string(key)); ok {
+	if cached, ok := a.decisions.Get(string(key)); ok {
 		found := cached.(answer)
 		return found.decision, found.reason, nil
 	}
@@ -180,7 +181,7 @@ func (a *Authorizer) remember(key string, result answer) {
 		ttl = a.config.AllowCacheTTL
 	}
 	if ttl > 0 && len(key) <= maxCacheKeyBytes {
-		a.decisions.add(key, result, ttl)
+		a.decisions.Add(key, result, ttl)
 	}
 }
 

@@ -43,7 +43,8 @@ var ErrBusy = errors.New("too many authorization checks by kube-apiserver at a t
 
 // inFlight bounds the checks in flight, and shares the places between users: each user has
 // a queue of its own, and enters the common queue with at most maxInFlightPerUser checks.
-// Both queues are first in, first out.
+// Both queues are first in, first out. The users are authenticated, and so can take turns;
+// package slots has one queue, because there clients choose the names of users.
 type inFlight struct {
 	places chan struct{}
 

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 
+	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	authorizationcel "k8s.io/apiserver/pkg/authorization/cel"
 	"k8s.io/client-go/rest"
@@ -135,7 +136,7 @@ func (l *loader) webhook(a *configapi.AuthorizerConfiguration, path *field.Path)
 	w := &Webhook{
 		name: a.Name, group: officialGroup, version: c.SubjectAccessReviewVersion, failOpen: c.FailurePolicy == configapi.FailurePolicyNoOpinion,
 		form: formKEP, relaxed: l.config.Upstream,
-		answers: &answers{decisions: newMemory(realClock{})},
+		answers: &answers{decisions: cache.NewLRUExpireCache(cacheSize)},
 	}
 	if c.CacheAuthorizedRequests {
 		w.answers.authorized = c.AuthorizedTTL.Duration

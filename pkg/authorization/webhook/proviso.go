@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/cache"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -93,7 +94,7 @@ func newProvisoSource(config *rest.Config) (*Source, error) {
 	//guard:webhook-reviews-kube-apiserver
 	w := &Webhook{
 		name: provisoName, group: ownGroup, version: versionV1alpha1, form: formKEP,
-		answers: &answers{decisions: newMemory(realClock{}), authorized: provisoTTL, unauthorized: provisoTTL},
+		answers: &answers{decisions: cache.NewLRUExpireCache(cacheSize), authorized: provisoTTL, unauthorized: provisoTTL},
 	}
 	var errs [2]error
 	w.reviews, errs[0] = provisoEndpoint(config, "subjectaccessreviews", roundTrips{total: evaluations, duration: durations})

@@ -14,6 +14,7 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	authorizationcel "k8s.io/apiserver/pkg/authorization/cel"
 	"k8s.io/klog/v2"
@@ -256,7 +257,7 @@ const maxCachedAnswerBytes = 16 << 10
 // revision of the webhook's policies (KEP-5681, "Supporting webhooks through the
 // AuthorizationConditionsReview API"). It may be nil.
 type answers struct {
-	decisions *memory
+	decisions *cache.LRUExpireCache
 	// authorized is how long an Allow is cached, and unauthorized how long a Deny or NoOpinion; 0
 	// disables caching. A conditional answer may become any of them, and is cached for the shorter
 	// time.
@@ -269,7 +270,7 @@ func (a *answers) get(key string) (authorization.Decision, bool) {
 	if a == nil {
 		return authorization.Decision{}, false
 	}
-	found, ok := a.decisions.get(key)
+	found, ok := a.decisions.Get(key)
 	if !ok {
 		return authorization.Decision{}, false
 	}
@@ -294,6 +295,6 @@ func (a *answers) remember(key string, decision authorization.Decision, size int
 		return
 	}
 	if ttl > 0 {
-		a.decisions.add(key, decision, ttl)
+		a.decisions.Add(key, decision, ttl)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/cache"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
@@ -54,7 +55,7 @@ func TestWhatIsRemembered(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			clock := &steppingClock{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
-			a := &answers{decisions: newMemory(clock), authorized: tc.authorized, unauthorized: tc.unauthorized}
+			a := &answers{decisions: cache.NewLRUExpireCacheWithClock(cacheSize, clock), authorized: tc.authorized, unauthorized: tc.unauthorized}
 			key := strings.Repeat("k", max(1, tc.key))
 			a.remember(key, tc.decision, tc.size)
 			if _, ok := a.get(key); ok != (tc.want > 0) {

@@ -9,12 +9,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
+
+	"github.com/proviso-authz/proviso/pkg/excerpt"
 )
 
 // maxRefusalBytes bounds the text of kube-apiserver in a state.
@@ -121,7 +122,7 @@ func (c *Controller) failed(p *policy, r compiled, err error) error {
 		if hold := (*holdError)(nil); errors.As(err, &hold) {
 			message = "the " + p.key.what() + " cannot have the finalizer that its barrier needs: "
 		}
-		c.tell(p, State{Phase: Refused, Message: message + shortened(err.Error()), Report: r.barrier.Report, of: r.barrier}, reasonRefused)
+		c.tell(p, State{Phase: Refused, Message: message + excerpt.Of(err.Error(), maxRefusalBytes), Report: r.barrier.Report, of: r.barrier}, reasonRefused)
 	default:
 		c.pending(p, r)
 		return err
@@ -137,16 +138,4 @@ func (e *holdError) Unwrap() error { return e.error }
 // isRefusal reports whether kube-apiserver refuses an object, so that the same request would fail again.
 func isRefusal(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
-}
-
-// shortened returns the first maxRefusalBytes of a text.
-func shortened(text string) string {
-	if len(text) <= maxRefusalBytes {
-		return text
-	}
-	end := maxRefusalBytes
-	for !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + "…"
 }

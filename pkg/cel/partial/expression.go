@@ -195,8 +195,8 @@ func memoize[T any](cache *lru.Cache, key string, create func() (T, error)) (T, 
 // Program returns a program that evaluates the whole expression, with the values of all variables.
 func (e *Expression) Program() *cel.Program { return e.program }
 
-// MinCost returns a lower bound of the cost of an evaluation, in the units of cel.CostLimit. An evaluation
-// that ends in an error may cost less. It returns 0 if the bound cannot be computed.
+// MinCost returns what the authorization checks of each evaluation cost together, in the units of cel.CostLimit, or less. An evaluation
+// that ends in an error may cost less.
 func (e *Expression) MinCost() uint64 {
 	from, err := e.source()
 	if err != nil {

@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/proviso-authz/proviso/pkg/excerpt"
 )
 
 // maxNameBytes bounds the name of a field in a message: keys are as long as clients make
@@ -31,10 +33,7 @@ func NameOf(path fieldpath.Path) string {
 			break
 		}
 	}
-	if b.Len() > maxNameBytes {
-		return strings.ToValidUTF8(b.String()[:maxNameBytes], "") + "…"
-	}
-	return b.String()
+	return excerpt.Of(b.String(), maxNameBytes)
 }
 
 // WriteElement appends an element of a path to b, in the form that NameOf uses, but with whole keys, so that different keys

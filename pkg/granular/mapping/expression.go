@@ -15,6 +15,7 @@ import (
 
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/excerpt"
 )
 
 const (
@@ -92,11 +93,7 @@ func compile(compiler *cel.FunctionCompiler, text string, budget *cel.Budget) (*
 }
 
 func shorten(message string) string {
-	message = strings.Join(strings.Fields(message), " ")
-	if len(message) <= maxExpressionErrorBytes {
-		return message
-	}
-	return strings.ToValidUTF8(message[:maxExpressionErrorBytes], "") + "…"
+	return excerpt.Of(strings.Join(strings.Fields(message), " "), maxExpressionErrorBytes)
 }
 
 // parameter evaluates an expression that computes a parameter from a key. Its error is always errExpression,

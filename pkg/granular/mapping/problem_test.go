@@ -47,7 +47,7 @@ func TestProblemsAreShort(t *testing.T) {
 	for _, path := range []string{strings.Repeat("ß", 512), "a" + strings.Repeat("ß", 511), strings.Repeat("x", 1025)} {
 		m := things.Mapping("m", things.Spec(things.Field(path, "words")))
 		got := mapping.NewTable(m).Problems()("m")
-		length := len(strings.TrimSuffix(got.Reason, "…"))
+		length := len(got.Reason)
 		if !got.Invalid || length < 511 || length > 512 || !strings.HasSuffix(got.Reason, "…") || !utf8.ValidString(got.Reason) {
 			t.Errorf("got a reason of %d bytes, %q", length, got.Reason)
 		}

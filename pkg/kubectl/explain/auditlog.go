@@ -22,8 +22,8 @@ import (
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/excerpt"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
-	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 	"github.com/proviso-authz/proviso/pkg/kubectl/question"
 )
 
@@ -171,7 +171,7 @@ func (in *input) readAnnotations(event *auditv1.Event) {
 		if word != "decision" && word != "reason" && word != "condition" || len(in.recorded) == maxAnnotations {
 			continue
 		}
-		in.recorded[key] = printable.Shortened(text, maxAnnotationBytes)
+		in.recorded[key] = excerpt.Of(text, maxAnnotationBytes)
 	}
 	reason := event.Annotations[annotationReason]
 	if event.Annotations[annotationDecision] == "allow" && strings.HasPrefix(reason, "RBAC: allowed by ") {

@@ -20,8 +20,8 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/order"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/excerpt"
 	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
-	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 )
 
@@ -337,7 +337,7 @@ func (x *explainer) shown(traced *partial.Trace) (text, failure string) {
 	case traced.Err != nil && isHidden:
 		return "", cel.FailureClass(traced.Err)
 	case traced.Err != nil:
-		return "", printable.Shortened(strings.TrimPrefix(traced.Err.Error(), cel.ErrEvaluation.Error()+": "), maxValueBytes)
+		return "", excerpt.Of(strings.TrimPrefix(traced.Err.Error(), cel.ErrEvaluation.Error()+": "), maxValueBytes)
 	case isHidden:
 		return notShown, ""
 	}

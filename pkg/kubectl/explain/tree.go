@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/proviso-authz/proviso/pkg/excerpt"
 	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 )
@@ -51,7 +52,7 @@ func (t *tree) add(to *Entry, as Tone, format string, args ...any) *Entry {
 		to.Entries = append(to.Entries, &Entry{Text: "…", Tone: tonePlain})
 		return nil
 	}
-	e := &Entry{Text: printable.Shortened(printable.Text(fmt.Sprintf(format, args...)), maxEntryBytes), Tone: as}
+	e := &Entry{Text: excerpt.Of(printable.Text(fmt.Sprintf(format, args...)), maxEntryBytes), Tone: as}
 	to.Entries = append(to.Entries, e)
 	return e
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
-	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
+	"github.com/proviso-authz/proviso/pkg/excerpt"
 )
 
 const (
@@ -99,5 +99,5 @@ func jsonText(data any, most int) string {
 	if encoder.Encode(data) != nil {
 		return ""
 	}
-	return printable.Shortened(strings.TrimSuffix(b.String(), "\n"), most)
+	return excerpt.Of(strings.TrimSuffix(b.String(), "\n"), most)
 }

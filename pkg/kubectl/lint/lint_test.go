@@ -39,7 +39,7 @@ func policy(name, effect, rest string) string {
 
 const (
 	alice = `subjects: [{kind: User, name: alice}]`
-	pods  = `rules: [{verbs: [create, update], apiGroups: [""], apiVersions: [v1], resources: [pods]}]`
+	pods  = `rules: [{verbs: [create, update, patch], apiGroups: [""], apiVersions: [v1], resources: [pods]}]`
 	more  = `rules: [{verbs: ["*"], apiGroups: ["*"], resources: ["*"]}]`
 	dev   = `condition: 'object.metadata.name == "dev"'`
 )
@@ -62,8 +62,8 @@ func TestShadowed(t *testing.T) {
 		{name: "an Allow of all authenticated users", policies: []string{conditional, policy("p", "Allow", join(`subjects: [{kind: Group, name: "system:authenticated"}]`, more))}, want: "q by p"},
 		{name: "the same twice", policies: []string{policy("q", "Allow", join(alice, pods)), policy("p", "Allow", join(alice, pods))}, want: "q by p"},
 		{name: "two together", policies: []string{
-			conditional, policy("p", "Deny", join(alice, strings.Replace(pods, "create, update", "create", 1))),
-			policy("r", "Deny", join(alice, strings.Replace(pods, "create, update", "update, get", 1))),
+			conditional, policy("p", "Deny", join(alice, strings.Replace(pods, "create, update, patch", "create", 1))),
+			policy("r", "Deny", join(alice, strings.Replace(pods, "create, update, patch", "update, patch, get", 1))),
 		}, want: "q by p, r"},
 		{name: "a Deny in a namespace by one of the cluster", policies: []string{policy("team/q", "Deny", join(alice, pods, dev)), policy("p", "Deny", join(alice, pods))}, want: "team/q by p"},
 		{name: "a path", policies: []string{
@@ -76,8 +76,8 @@ func TestShadowed(t *testing.T) {
 		{name: "a policy in Audit", policies: []string{policy("q", "Allow", join(alice, pods, dev, "enforcement: Audit")), policy("p", "Deny", more)}},
 		{name: "a Deny of another user", policies: []string{conditional, policy("p", "Deny", join(strings.Replace(alice, "alice", "bob", 1), more))}},
 		{name: "a Deny of a group", policies: []string{conditional, policy("p", "Deny", join(`subjects: [{kind: Group, name: devs}]`, more))}},
-		{name: "a Deny of one verb", policies: []string{conditional, policy("p", "Deny", join(alice, strings.Replace(pods, "create, update", "create", 1)))}},
-		{name: "a Deny of one name", policies: []string{conditional, policy("p", "Deny", join(alice, `rules: [{verbs: [update], apiGroups: [""], resources: [pods], resourceNames: [a]}]`))}},
+		{name: "a Deny of one verb", policies: []string{conditional, policy("p", "Deny", join(alice, strings.Replace(pods, "create, update, patch", "create", 1)))}},
+		{name: "a Deny of one name", policies: []string{conditional, policy("p", "Deny", join(alice, `rules: [{verbs: [update, patch], apiGroups: [""], resources: [pods], resourceNames: [a]}]`))}},
 		{name: "a Deny of one namespace", policies: []string{conditional, policy("team/p", "Deny", join(alice, pods))}},
 		{name: "a Deny of a subresource", policies: []string{conditional, policy("p", "Deny", join(alice, strings.Replace(pods, "[pods]", "[pods/status]", 1)))}},
 		{name: "an Allow does not shadow a Deny", policies: []string{policy("q", "Deny", join(alice, pods, dev)), policy("p", "Allow", join(alice, more))}},

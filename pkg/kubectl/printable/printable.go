@@ -108,11 +108,3 @@ func WriteRow(w io.Writer, empty string, cells ...string) {
 	}
 	_, _ = fmt.Fprintln(w, strings.Join(cells, "\t"))
 }
-
-// Shortened cuts a text to a number of bytes, and marks that it is cut.
-func Shortened(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
-}

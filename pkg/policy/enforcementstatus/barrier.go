@@ -17,6 +17,7 @@ import (
 	"github.com/proviso-authz/proviso/apis/authorization"
 	"github.com/proviso-authz/proviso/apis/policy"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/excerpt"
 )
 
 // Barrier describes the barrier of a Deny policy: the ValidatingAdmissionPolicy by which kube-apiserver enforces it.
@@ -136,7 +137,7 @@ func (b *barred) split(group, path string, verbs []string) (enforced []string, l
 // Share implements Place.
 func (b *barred) Share(e Entry) (rest []Entry) {
 	enforced, left := b.split(e.Group, e.Path, e.Verbs)
-	outcome := Outcome{At: policyv1alpha1.EnforcedAtBarrier, Result: b.Result, Note: shortened(b.Message)}
+	outcome := Outcome{At: policyv1alpha1.EnforcedAtBarrier, Result: b.Result, Note: excerpt.Of(b.Message, maxNoteBytes)}
 	if b.Result != policyv1alpha1.ResultEnforced && b.frontDoor { // which denies meanwhile
 		left[noteLater+b.Message] = enforced
 	} else {
@@ -180,10 +181,3 @@ func (b *barred) notNamed(of Entry) (entries []Entry) {
 
 // maxNoteBytes leaves room in a message for the rest of the sentence.
 const maxNoteBytes = policy.MaxEnforcementMessageBytes - 200
-
-func shortened(note string) string {
-	if len(note) <= maxNoteBytes {
-		return note
-	}
-	return strings.ToValidUTF8(note[:maxNoteBytes], "") + "…"
-}

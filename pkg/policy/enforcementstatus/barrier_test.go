@@ -48,7 +48,7 @@ func TestBarrier(t *testing.T) {
 	const enforced, pending, notEnforced = policyv1alpha1.ResultEnforced, policyv1alpha1.ResultPending, policyv1alpha1.ResultNotEnforced
 	pods := enforcementstatus.BarrierPart{Resources: []string{"pods"}, Verbs: []string{"create", "delete"}}
 	all := enforcementstatus.BarrierPart{Resources: []string{"pods"}, Verbs: []string{"create", "update", "patch", "delete", "deletecollection"}}
-	left := enforcementstatus.BarrierPart{Resources: []string{"pods"}, Verbs: []string{"patch"}, Reason: "name update and patch"}
+	left := enforcementstatus.BarrierPart{Resources: []string{"pods"}, Verbs: []string{"get"}, Reason: "reads do not pass"}
 	reads := enforcementstatus.BarrierPart{Resources: []string{"pods"}, Verbs: []string{"get", "list", "watch"}, Reason: "reads"}
 	for _, tc := range []struct {
 		name      string
@@ -73,8 +73,8 @@ func TestBarrier(t *testing.T) {
 			want: []string{"create,delete pods Barrier Pending"}, reason: "Pending", says: "rules[0] (create, delete pods): not yet"},
 		{name: "refused", effect: deny, reads: more, rule: rule("create,delete", "", "pods", "v1"), parts: []enforcementstatus.BarrierPart{pods}, result: notEnforced, message: "kube-apiserver refuses it",
 			want: []string{"create,delete pods Barrier NotEnforced"}, reason: "NotEnforced", says: "rules[0] (create, delete pods): kube-apiserver refuses it"},
-		{name: "verbs without translation", effect: deny, reads: more, rule: rule("create,patch,delete", "", "pods", "v1"), parts: []enforcementstatus.BarrierPart{pods, left}, result: enforced,
-			want: []string{"create,delete pods Barrier Enforced", "patch pods Reviews NotEnforced"}, reason: "NotEnforced", says: "name update and patch, and the front door is disabled, so that only reviews show the policy"},
+		{name: "verbs without translation", effect: deny, reads: more, rule: rule("create,get,delete", "", "pods", "v1"), parts: []enforcementstatus.BarrierPart{pods, left}, result: enforced,
+			want: []string{"create,delete pods Barrier Enforced", "get pods Reviews NotEnforced"}, reason: "NotEnforced", says: "reads do not pass, and the front door is disabled, so that only reviews show the policy"},
 		{name: "all verbs", effect: deny, reads: more, rule: rule("*", "", "pods", "v1"), parts: []enforcementstatus.BarrierPart{all, reads}, result: enforced,
 			want: []string{"create,update,patch,delete,deletecollection pods Barrier Enforced", "get,list,watch pods Reviews NotEnforced"}, reason: "NotEnforced"},
 		{name: "another resource", effect: deny, reads: more, rule: rule("create", "", "secrets", "v1"), parts: []enforcementstatus.BarrierPart{pods}, result: enforced,
@@ -94,9 +94,9 @@ func TestBarrier(t *testing.T) {
 		{name: "all groups, and admission policies do not see two resources", effect: deny, reads: more, rule: rule("create,delete", "*", "pods", "v1"), result: enforced,
 			parts: []enforcementstatus.BarrierPart{pods, {Resources: []string{"tokenreviews.authentication.k8s.io", "a.b/status"}, Verbs: []string{"create"}, Reason: "they see no reviews"}},
 			want:  []string{"create,delete pods.* Barrier Enforced", "create tokenreviews.authentication.k8s.io,a.b/status Reviews NotEnforced"}, reason: "NotEnforced", says: "they see no reviews"},
-		{name: "all resources of a group, and admission policies do not see one", effect: deny, reads: more, rule: rule("update", "example.com", "*", "v1"), result: enforced,
-			parts: []enforcementstatus.BarrierPart{{Resources: []string{"*"}, Verbs: []string{"update"}}, {Resources: []string{"hidden.example.com"}, Verbs: []string{"update"}, Reason: "they do not see it"}},
-			want:  []string{"update *.example.com Barrier Enforced", "update hidden.example.com Reviews NotEnforced"}, reason: "NotEnforced", says: "they do not see it"},
+		{name: "all resources of a group, and admission policies do not see one", effect: deny, reads: more, rule: rule("delete", "example.com", "*", "v1"), result: enforced,
+			parts: []enforcementstatus.BarrierPart{{Resources: []string{"*"}, Verbs: []string{"delete"}}, {Resources: []string{"hidden.example.com"}, Verbs: []string{"delete"}, Reason: "they do not see it"}},
+			want:  []string{"delete *.example.com Barrier Enforced", "delete hidden.example.com Reviews NotEnforced"}, reason: "NotEnforced", says: "they do not see it"},
 		{name: "front door, all groups", effect: deny, frontDoor: true, reads: more, rule: rule("create,delete", "*", "pods", "v1"), parts: []enforcementstatus.BarrierPart{pods}, result: enforced,
 			remote: []string{"example.com"},
 			want:   []string{"create,delete pods.* Barrier Enforced", "create,delete pods.example.com FrontDoor DeniesUnconditionally"}, reason: "DeniesUnconditionally"},
@@ -104,8 +104,8 @@ func TestBarrier(t *testing.T) {
 			want: []string{"create pods Reviews NotEnforced"}, reason: "NotEnforced"},
 		{name: "a path", effect: deny, reads: more, rule: policyv1alpha1.PolicyRule{Verbs: []string{"get"}, NonResourceURLs: []string{"/metrics"}}, result: enforced,
 			want: []string{"get /metrics Server DeniesUnconditionally", "get /metrics Reviews NotEnforced"}, reason: "DeniesUnconditionally"},
-		{name: "front door, loaded", effect: deny, frontDoor: true, reads: more, rule: rule("create,patch", "", "pods", "v1"), parts: []enforcementstatus.BarrierPart{pods, left}, result: enforced,
-			want: []string{"create pods Barrier Enforced", "patch pods FrontDoor DeniesUnconditionally"}, reason: "DeniesUnconditionally", says: "name update and patch, so that the policy denies all of them"},
+		{name: "front door, loaded", effect: deny, frontDoor: true, reads: more, rule: rule("create,get", "", "pods", "v1"), parts: []enforcementstatus.BarrierPart{pods, left}, result: enforced,
+			want: []string{"create pods Barrier Enforced", "get pods FrontDoor DeniesUnconditionally"}, reason: "DeniesUnconditionally", says: "reads do not pass, so that the policy denies all of them"},
 		{name: "front door, not loaded yet", effect: deny, frontDoor: true, reads: more, rule: rule("create", "", "pods", "v1"), parts: []enforcementstatus.BarrierPart{pods}, result: pending, message: "not yet",
 			want: []string{"create pods FrontDoor DeniesUnconditionally"}, reason: "DeniesUnconditionally", says: "the barrier of the policy does not enforce it yet: not yet, so that the policy denies all of them"},
 		{name: "front door, without a condition", effect: deny, frontDoor: true, reads: request, rule: rule("create", "", "pods", "v1"), parts: []enforcementstatus.BarrierPart{pods}, result: pending,

@@ -18,6 +18,7 @@ import (
 	"github.com/proviso-authz/proviso/apis/policy"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/excerpt"
 )
 
 // Server describes where requests are decided. The zero value serves nothing and has no front door.
@@ -112,7 +113,9 @@ func (s Server) of(spec *policyv1alpha1.AuthorizationPolicySpec, reads Reads, b 
 	places := s.places()
 	for i := range spec.Rules {
 		found := findings{}
-		rule := &spec.Rules[i]
+		read := spec.Rules[i]
+		read.Verbs = policy.VerbsOf(spec.Effect, read.Resources, read.Verbs)
+		rule := &read
 		for _, path := range rule.NonResourceURLs {
 			for _, place := range []policyv1alpha1.EnforcementPlace{policyv1alpha1.EnforcedAtServer, s.others()} {
 				found.addAll(path, rule.Verbs, s.outcome(place, spec.Effect, reads, false))
@@ -166,10 +169,7 @@ func audited(entries []policyv1alpha1.RuleEnforcement) {
 		if e.At == policyv1alpha1.EnforcedAtBarrier {
 			prefix = inAuditAtBarrier
 		}
-		e.Result, e.Message = policyv1alpha1.ResultAudited, prefix+e.Message
-		if len(e.Message) > policy.MaxEnforcementMessageBytes {
-			e.Message = strings.ToValidUTF8(e.Message[:policy.MaxEnforcementMessageBytes-len("…")], "") + "…"
-		}
+		e.Result, e.Message = policyv1alpha1.ResultAudited, excerpt.Of(prefix+e.Message, policy.MaxEnforcementMessageBytes)
 	}
 }
 

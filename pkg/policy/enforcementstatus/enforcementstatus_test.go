@@ -120,6 +120,8 @@ func TestOf(t *testing.T) {
 			wantReason: "DeniesUnconditionally"},
 		{name: "Deny elsewhere", effect: deny, reads: enforcementstatus.More, rules: []policyv1alpha1.PolicyRule{rule("create", "", "secrets")},
 			want: []string{"0 create secrets FrontDoor DeniesUnconditionally"}, wantReason: "DeniesUnconditionally"},
+		{name: "a Deny of update, which is one of patch", effect: deny, reads: enforcementstatus.More, rules: []policyv1alpha1.PolicyRule{rule("update", "", "secrets")},
+			want: []string{"0 update,patch secrets FrontDoor DeniesUnconditionally"}, wantReason: "DeniesUnconditionally"},
 		{name: "Deny elsewhere, no front door", effect: deny, reads: enforcementstatus.More, noFrontDoor: true, rules: []policyv1alpha1.PolicyRule{rule("create", "", "secrets")},
 			want: []string{"0 create secrets Reviews NotEnforced"}, wantReason: "NotEnforced"},
 		{name: "paths", effect: allow, reads: enforcementstatus.More, rules: []policyv1alpha1.PolicyRule{path("get", "/metrics")},

@@ -7,6 +7,7 @@ package enforcementstatus
 
 import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/excerpt"
 )
 
 // Entry is some requests that a rule of a policy describes: those for an entry of its resources in one of its groups, with some of its verbs and versions.
@@ -31,7 +32,7 @@ type Entry struct {
 // Add adds what happens to the requests with some of the verbs, which the caller must not change afterwards.
 func (e *Entry) Add(verbs []string, o Outcome) {
 	if e.because != "" && o.Result != policyv1alpha1.ResultEnforced {
-		o.Note = shortened(e.because)
+		o.Note = excerpt.Of(e.because, maxNoteBytes)
 	}
 	e.found.addAll(qualified(e.Group, e.Path), verbs, o)
 }

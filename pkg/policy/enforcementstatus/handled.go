@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/excerpt"
 )
 
 // The notes about conditions that kube-apiservers do not get.
@@ -84,9 +85,9 @@ func notHandled(places *Places) string {
 		return ""
 	}
 	if problem := places.facts.KubeAPIServers.Problem; problem != "" {
-		return shortened(noteNotHandled + problem)
+		return excerpt.Of(noteNotHandled+problem, maxNoteBytes)
 	}
-	return shortened(noteNotHandled + "they have not been probed yet")
+	return excerpt.Of(noteNotHandled+"they have not been probed yet", maxNoteBytes)
 }
 
 // remote returns the versions of a group that a rule has and that kube-apiserver is not known to serve itself.

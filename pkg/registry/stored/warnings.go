@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+
+	"github.com/proviso-authz/proviso/pkg/excerpt"
 )
 
 const (
@@ -27,7 +29,7 @@ func boundedWarnings(warnings []string) []string {
 	var result []string
 	left := maxWarningBytes - maxRestBytes
 	for i, warning := range warnings {
-		line := cut(oneLine(warning), maxOneWarningBytes)
+		line := excerpt.Of(oneLine(warning), maxOneWarningBytes)
 		if len(line) > left {
 			return append(result, fmt.Sprintf("there are %d more warnings", len(warnings)-i))
 		}
@@ -45,13 +47,4 @@ func oneLine(text string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(text, "?"))
-}
-
-// cut returns a text with at most limit bytes.
-func cut(text string, limit int) string {
-	const end = " …"
-	if len(text) <= limit {
-		return text
-	}
-	return strings.ToValidUTF8(text[:limit-len(end)], "") + end
 }

@@ -42,7 +42,7 @@ func TestWarningsArrive(t *testing.T) {
 		{"control characters", []string{"a\nb\tc\x7fd"}, 1, "a b c d"},
 		{"invalid characters", []string{"a\xffb"}, 1, "a?b"},
 		{"quotes", []string{`did you mean "pods"?`}, 1, `did you mean "pods"?`},
-		{"a long one", []string{strings.Repeat("ä", 1000)}, 1, strings.Repeat("ä", 382) + " …"},
+		{"a long one", []string{strings.Repeat("ä", 1000)}, 1, strings.Repeat("ä", 382) + "…"},
 		{"as many as fit", many(10, 300), 10, many(10, 300)[9]},
 		{"too many", many(20, 300), 11, "there are 10 more warnings"},
 		{"far too many", many(2000, 100), 31, "there are 1970 more warnings"},

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"reflect"
 	"strings"
 
@@ -203,6 +204,17 @@ func listTrackers() []interpreter.CostTrackerOption {
 func costOfComparing(args []ref.Val, _ ref.Val) *uint64 {
 	n := min(uint64(size(args[0])), maxWork) // more is refused
 	return ptr.To(1 + common.ListCreateBaseCost + n*n*21/10 + workOfElements(n*n/2, args[0]) + workOfParts(args))
+}
+
+// maxProduct bounds products of sizes, so that sums of them do not overflow. It is far over every limit.
+const maxProduct = 1 << 40
+
+func product(a, b uint64) uint64 {
+	high, low := bits.Mul64(a, b)
+	if high > 0 {
+		return maxProduct
+	}
+	return min(low, maxProduct)
 }
 
 // costOfSets returns a tracker for the cost of searching each element of one list in another list, the given number of times.

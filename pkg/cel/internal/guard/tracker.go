@@ -111,11 +111,11 @@ func (s surcharge) OverloadID() string { return strconv.FormatUint(s.units, 10) 
 // if one of them fails, and nothing would be charged.
 func (surcharge) Args() []interpreter.InterpretableV2 { return nil }
 
-// costOfSurcharge returns the cost in an overload ID of surchargeFunction, or maxMinimum if the ID is no number.
+// costOfSurcharge returns the cost in an overload ID of surchargeFunction, or maxProduct if the ID is no number.
 func costOfSurcharge(overload string) uint64 {
 	units, err := strconv.ParseUint(overload, 10, 64)
 	if err != nil {
-		return maxMinimum
+		return maxProduct
 	}
 	return units
 }

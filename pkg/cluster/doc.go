@@ -20,10 +20,11 @@ SPDX-License-Identifier: Apache-2.0
 // Invariants:
 //
 //   - One server does not count as two because its address is written in two ways.
-//   - If the list or the Leases cannot be read, the last ones stay, with their time. What is older than three intervals counts as not known.
+//   - If the list or the Leases cannot be read, the last ones stay, with their time. After three intervals they count as not known.
 //   - kube-apiservers are said to handle conditions only if the last canary at each listed server says so, and if no kube-apiserver is missing in
 //     the list. A server that does not answer, or answers otherwise, is not known to handle conditions from then on. Nothing that a client sends
 //     makes a server known: the nonces are random, and each is used once.
 //
-// The package decides nothing about requests, and must not import the front door: it answers each review by the options of that review alone.
+// The package decides nothing about requests, and must not import the front door, which answers each review by the options of that review alone.
+// Package registration says which server serves a version.
 package cluster

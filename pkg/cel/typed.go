@@ -126,7 +126,7 @@ func (c *TypedCompiler) typeOf(expression string) (t *cel.Type, err error) {
 		return cel.DynType, fmt.Errorf("expression %w: %w", ErrCompile, err)
 	}
 	if err != nil {
-		return cel.DynType, errors.New(describeFields(err.Error(), fieldNames(c.object), nil))
+		return cel.DynType, errors.New(describeTypes(expression, describeFields(err.Error(), fieldNames(c.object), nil)))
 	}
 	return checked.OutputType(), nil
 }

@@ -134,23 +134,26 @@ const unchecked = "spec: not checked completely"
 func checkMistakesInStatus(t *testing.T, namespace, name string, warned []string) {
 	t.Helper()
 	_, client := clients(t, "admin")
-	resource := "clusterauthorizationpolicies"
-	if namespace != "" {
-		resource = "authorizationpolicies"
+	get := func() (policyv1alpha1.AuthorizationPolicyStatus, int64, error) {
+		if namespace != "" {
+			p, err := client.PolicyV1alpha1().AuthorizationPolicies(namespace).Get(t.Context(), name, metav1.GetOptions{})
+			return p.Status, p.Generation, err
+		}
+		p, err := client.PolicyV1alpha1().ClusterAuthorizationPolicies().Get(t.Context(), name, metav1.GetOptions{})
+		return p.Status, p.Generation, err
 	}
 	var lines []string
 	poll.Holds(t, "the status is written", func() bool {
-		p := &policyv1alpha1.AuthorizationPolicy{} // which has the fields of a ClusterAuthorizationPolicy
-		err := client.PolicyV1alpha1().RESTClient().Get().NamespaceIfScoped(namespace, namespace != "").Resource(resource).Name(name).Do(t.Context()).Into(p)
-		if err != nil || p.Status.ObservedGeneration != p.Generation {
+		status, generation, err := get()
+		if err != nil || status.ObservedGeneration != generation {
 			return false
 		}
-		if p.Status.TypeChecking != nil {
-			for _, w := range p.Status.TypeChecking.ExpressionWarnings {
+		if status.TypeChecking != nil {
+			for _, w := range status.TypeChecking.ExpressionWarnings {
 				lines = append(lines, w.FieldRef+": "+w.Warning)
 			}
 		}
-		for _, e := range p.Status.Enforcement {
+		for _, e := range status.Enforcement {
 			lines = append(lines, e.Message)
 		}
 		return true

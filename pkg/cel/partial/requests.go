@@ -117,7 +117,9 @@ func (e *Expression) ReadsField(fields ...string) bool { return readsField(e.tre
 
 func readsField(n *node, fields []string) bool {
 	is := func(kind nodeKind) func(*node) bool {
-		return func(arg *node) bool { return arg.kind == kind && (kind != constantNode || arg.value == types.NullValue) }
+		return func(arg *node) bool {
+			return arg.kind == kind && (kind != constantNode || arg.value == types.NullValue)
+		}
 	}
 	if n.kind == callNode && (n.name == operators.Equals || n.name == operators.NotEquals) && slices.ContainsFunc(n.args, is(constantNode)) && slices.ContainsFunc(n.args, is(variableNode)) {
 		return false

@@ -35,6 +35,12 @@ func TestCheck(t *testing.T) {
 	}{
 		{name: "right", policy: policy("widgets", `object.spec.size > 3 && oldObject.spec.color == request.userInfo.username`)},
 		{name: "without expressions", policy: policy("widgets", "")},
+		{name: "all but some fields", policy: policy("widgets", `unchanged(object, oldObject, ["spec.size", "metadata.annotations['a/b']"])`)},
+		{
+			name:   "all but a field that does not exist",
+			policy: policy("widgets", `unchanged(object, oldObject, ["spec.color", "spec.sise"])`),
+			want:   []string{"spec.condition: example.com/v1, Kind=Widget: unchanged: object.spec.sise: undefined field 'sise', did you mean 'size'?"},
+		},
 		{
 			name:   "no such field",
 			policy: policy("widgets", `object.spec.sise > 3`),

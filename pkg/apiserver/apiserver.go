@@ -385,7 +385,6 @@ func (c CompletedConfig) enforcementServer(places *places, barriers *barriers) e
 	if places.own != nil {
 		server.Elsewhere = places.own.Elsewhere
 	}
-	//guard:status-identities-front-door
 	if server.FrontDoor {
 		server.LeavesOut = manifest.Config{}.LeavesOut // which the front door's example leaves out
 	}

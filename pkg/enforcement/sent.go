@@ -12,6 +12,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
+
+	"github.com/proviso-authz/proviso/pkg/authorization"
 )
 
 const (
@@ -171,6 +173,7 @@ func joinBounded(reason, values string) string {
 	if values != "" {
 		values = "; " + values
 	}
+	reason = authorization.OneLine(reason) // the error beside a reason may quote others
 	if bound := maxReasonBytes - len(values) - len("…"); len(reason) > bound {
 		reason = strings.ToValidUTF8(reason[:bound], "") + "…"
 	}

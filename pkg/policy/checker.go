@@ -18,6 +18,7 @@ import (
 	"github.com/proviso-authz/proviso/apis/policy"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/apis/policy/validation"
+	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/barrier"
 	"github.com/proviso-authz/proviso/pkg/cel"
@@ -247,11 +248,11 @@ func namedExpressions(variables []policy.Variable) []cel.NamedExpression {
 
 // blame returns an error of the compiler as an error of the field with the wrong expression.
 func blame(spec *policy.AuthorizationPolicySpec, err error) *field.Error {
-	path := field.NewPath("spec")
+	path, text := field.NewPath("spec"), authorization.OneLine(err.Error())
 	if of, ok := errors.AsType[*partial.VariableError](err); ok {
-		return field.Invalid(path.Child("variables").Index(of.Index).Child("expression"), spec.Variables[of.Index].Expression, cel.DescribeMistakes(spec.Variables[of.Index].Expression, err.Error()))
+		return field.Invalid(path.Child("variables").Index(of.Index).Child("expression"), spec.Variables[of.Index].Expression, cel.DescribeMistakes(spec.Variables[of.Index].Expression, text))
 	}
-	return field.Invalid(path.Child("condition"), spec.Condition, cel.DescribeMistakes(spec.Condition, err.Error()))
+	return field.Invalid(path.Child("condition"), spec.Condition, cel.DescribeMistakes(spec.Condition, text))
 }
 
 // missingVersions returns an error for each rule about resources without apiVersions. It is for policies whose condition

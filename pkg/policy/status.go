@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
 	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
@@ -128,7 +129,7 @@ func (c *Controller) statusOf(p *content, r result) (*policyv1alpha1.Authorizati
 		status.Enforcement, effective = enforcementstatus.Bounded(enforcement), enforcementstatus.Effective(enforcement)
 	}
 	for _, condition := range []metav1.Condition{ready, effective} {
-		condition.ObservedGeneration = p.meta.Generation
+		condition.ObservedGeneration, condition.Message = p.meta.Generation, authorization.OneLine(condition.Message)
 		meta.SetStatusCondition(&status.Conditions, condition)
 	}
 	status.Audit = auditOf(p)

@@ -42,6 +42,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 	"github.com/proviso-authz/proviso/pkg/granular/mappingcontroller"
 	"github.com/proviso-authz/proviso/pkg/impersonation"
+	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
 	"github.com/proviso-authz/proviso/pkg/place"
 	"github.com/proviso-authz/proviso/pkg/policy"
 	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
@@ -389,8 +390,14 @@ func (c CompletedConfig) enforcementServer(places *places, barriers *barriers) e
 	if places.own != nil {
 		server.Elsewhere = places.own.Elsewhere
 	}
+	if server.FrontDoor {
+		server.LeavesOut = manifest.Config{}.LeavesOut // which the front door's example leaves out
+	}
 	if barriers != nil {
-		server.Barrier, server.BarriersAreKnown = barriers.describe, barriers.areKnown
+		server.Barrier, server.BarriersAreKnown, server.LeavesOut = barriers.describe, barriers.areKnown, barriers.compiler.LeavesOut
+	}
+	if places.folding != nil {
+		server.LeavesOut = places.folding.config.LeavesOut
 	}
 	return server
 }

@@ -25,7 +25,6 @@ import (
 	"github.com/proviso-authz/proviso/pkg/enforcement"
 	"github.com/proviso-authz/proviso/pkg/granular"
 	"github.com/proviso-authz/proviso/pkg/impersonation"
-	"github.com/proviso-authz/proviso/pkg/policy"
 )
 
 // isStored reports whether objects of an API group are stored. Unknown fields of stored objects
@@ -47,7 +46,6 @@ func (c *completedConfig) buildHandlerChain(handler http.Handler, config *generi
 	}
 	handler = withoutValuesInLogs(handler)
 	handler = withStrictFieldValidation(handler)
-	handler = withDryRun(handler)
 	if c.impersonate == nil {
 		handler = genericapiserver.DefaultBuildHandlerChain(handler, &filters)
 	} else {
@@ -117,16 +115,6 @@ func withHeaders(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if headers, ok := r.Context().Value(headersKey{}).(http.Header); ok {
 			maps.Copy(r.Header, headers)
-		}
-		handler.ServeHTTP(w, r)
-	})
-}
-
-// withDryRun tells the checks of policies that a write stores nothing.
-func withDryRun(handler http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Query().Has("dryRun") {
-			r = r.WithContext(policy.WithDryRun(r.Context()))
 		}
 		handler.ServeHTTP(w, r)
 	})

@@ -23,7 +23,6 @@ import (
 	"github.com/proviso-authz/proviso/pkg/barrier/barriercontroller"
 	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
-	"github.com/proviso-authz/proviso/pkg/policy"
 	"github.com/proviso-authz/proviso/pkg/registry/policy/fieldpermissionmapping"
 )
 
@@ -38,13 +37,12 @@ func (b *barriers) mappingChecker(without fieldpermissionmapping.Checker) fieldp
 	}
 }
 
-// mappingWarner returns a function that warns of exclusions without a barrier and, for a dry run, says which have one. It returns nil
-// without barriers.
+// mappingWarner returns a function that warns of exclusions without a barrier. It returns nil without barriers.
 func (b *barriers) mappingWarner(door *manifest.Config) fieldpermissionmapping.Warner {
 	if b == nil {
 		return nil
 	}
-	return func(ctx context.Context, m *policyapi.FieldPermissionMapping) []string {
+	return func(_ context.Context, m *policyapi.FieldPermissionMapping) []string {
 		exclusions, err := mapping.NewTable(m).Exclusions(m.Name)
 		if err != nil {
 			return nil // the checker has returned the error
@@ -60,13 +58,10 @@ func (b *barriers) mappingWarner(door *manifest.Config) fieldpermissionmapping.W
 			for _, unseen := range entry.Unseen {
 				warnings = append(warnings, where+"some writes are not checked: "+unseen)
 			}
-			switch {
-			case entry.Reason != "":
-				//guard:mapping-effects-warnings-about-exclusions-without-barrier
+			//guard:mapping-effects-warnings-about-exclusions-without-barrier
+			if entry.Reason != "" {
 				hasAll = false
 				warnings = append(warnings, where+"no ValidatingAdmissionPolicy enforces the exclusion: "+entry.Reason)
-			case policy.IsDryRun(ctx):
-				warnings = append(warnings, fmt.Sprintf("%skube-apiserver will enforce the exclusion with the ValidatingAdmissionPolicy %s", where, barrier.MappingName(m.Name)))
 			}
 		}
 		if !hasAll {

@@ -15,7 +15,6 @@ import (
 	policyapi "github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/pkg/barrier"
 	"github.com/proviso-authz/proviso/pkg/barrier/barriercontroller"
-	"github.com/proviso-authz/proviso/pkg/policy"
 	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
@@ -70,7 +69,6 @@ func TestMappingWarnings(t *testing.T) {
 		{Path: `spec.containers[name="a"]`, Permission: "sidecars", Exclusion: &policyapi.FieldExclusion{}},
 	}
 	const (
-		enforced = "spec.fields[0] (create, patch, update pods, bindings): kube-apiserver will enforce the exclusion with the ValidatingAdmissionPolicy m.mapping.policy.proviso.dev"
 		none     = "spec.fields[1] (create, patch, update pods, bindings): no ValidatingAdmissionPolicy enforces the exclusion: the path has elements"
 		notAtAll = "spec.resources[0]: Proviso does not decide writes of pods"
 	)
@@ -80,9 +78,6 @@ func TestMappingWarnings(t *testing.T) {
 	warn := b.mappingWarner(nil)
 	if got := warn(t.Context(), m); !starts(got, none, notAtAll) {
 		t.Errorf("got %q", got)
-	}
-	if got := warn(policy.WithDryRun(t.Context()), m); !starts(got, enforced, none, notAtAll) {
-		t.Errorf("got %q in a dry run", got)
 	}
 	m.Spec.Fields = m.Spec.Fields[:1]
 	if got := warn(t.Context(), m); len(got) > 0 {

@@ -168,8 +168,10 @@ func (d Decision) Conditions() []Condition { return slices.Clone(d.conditions) }
 //guard:chain-shared-sets
 func (d Decision) Chain() []Set { return slices.Clone(d.chain) }
 
-// Reason returns the reason of an unconditional decision. It may be empty.
-func (d Decision) Reason() string { return d.explained().reason }
+// Reason returns the reason of an unconditional decision, on one line. It may be empty. Webhooks and other servers may give any texts as reasons.
+//
+//guard:texts-reasons
+func (d Decision) Reason() string { return OneLine(d.explained().reason) }
 
 // Err returns an error that occurred while deciding. It may come with any
 // unconditional decision.

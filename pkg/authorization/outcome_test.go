@@ -101,6 +101,22 @@ func TestExplainedAtTheEnd(t *testing.T) {
 	}
 }
 
+// TestReasonsAreOneLine has reasons of other servers.
+func TestReasonsAreOneLine(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"role=\"ä\": policy=p reason=Denied: x": "role=\"ä\": policy=p reason=Denied: x",
+		"a\x1b[2J\nError: b\u202e\u2028\x7f":    "a [2J Error: b   ",
+		"a\xff":                                 "a\uFFFD",
+	} {
+		for _, decision := range []authorization.Decision{authorization.Deny(text, nil), authorization.NoOpinionBecause(func() string { return text })} {
+			if got := decision.Reason(); got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		}
+	}
+}
+
 // TestReasonsOfAuthors has descriptions and explanations that look like other reasons, or change how a terminal shows them.
 func TestReasonsOfAuthors(t *testing.T) {
 	t.Parallel()

@@ -91,18 +91,23 @@ func ReasonEntries(reason string) []ReasonEntry {
 	return found
 }
 
-// plain returns a text of an author as a reason shows it. Descriptions and conditions may have any characters: control characters,
-// line breaks and characters that change the direction of text become blanks, and what looks like the beginning of a
-// reason, such as "policy=", is separated from its name.
+// plain returns a text of an author as a reason shows it, on one line. What looks like the beginning of a reason, such as "policy=", is
+// separated from its name.
 func plain(text string) string {
-	text = strings.Map(func(r rune) rune {
-		if unicode.Is(unicode.C, r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r) {
+	//guard:reasons-texts-look-like-reason
+	return strings.TrimSpace(entry.ReplaceAllString(OneLine(text), "$1 = "))
+}
+
+// OneLine returns a text of others as it may be shown on a terminal: control characters, line breaks and characters that change the direction of
+// text become blanks. Reasons, warnings, refusals and the messages of conditions pass through it on their way to users.
+func OneLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		//guard:texts-control-characters
+		if r < ' ' || r >= 0x7f && (unicode.Is(unicode.C, r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r)) {
 			return ' '
 		}
 		return r
 	}, strings.ToValidUTF8(text, "\uFFFD"))
-	//guard:reasons-texts-look-like-reason
-	return strings.TrimSpace(entry.ReplaceAllString(text, "$1 = "))
 }
 
 // nameOf names a condition in a reason.

@@ -293,8 +293,8 @@ func TestFailureClassOfOthers(t *testing.T) {
 	}
 }
 
-// TestDescribeVariables asks what the compiler of policies says about names that there are not.
-func TestDescribeVariables(t *testing.T) {
+// TestDescribeMistakes asks what the compiler of policies says about names that there are not.
+func TestDescribeMistakes(t *testing.T) {
 	t.Parallel()
 	conditions := compilers.Conditions(t)
 	compiler, err := partial.NewPolicyCompiler(conditions)
@@ -303,22 +303,30 @@ func TestDescribeVariables(t *testing.T) {
 	}
 	const variables = "; the variables are request, object, oldObject, operation, options, dryRun, namespaceObject, authorizer, variables"
 	for condition, want := range map[string]string{
-		`user == "a"`:                      "undeclared reference to 'user'" + variables,
-		`Object.a == 1`:                    "undeclared reference to 'Object', did you mean 'object'?" + variables,
-		`oldobject.a == 1 && x.y`:          "1:1: undeclared reference to 'oldobject', did you mean 'oldObject'?; ERROR: <input>:1:21: undeclared reference to 'x'" + variables,
-		`request.user.username == "a"`:     "undefined field 'user', did you mean 'userInfo' or 'username'?",
-		`request.username == "a"`:          "undefined field 'username'",
-		`request.operation == "CREATE"`:    "undefined field 'operation', did you mean the variable 'operation'?",
-		`request.userinfo.username == ""`:  "undefined field 'userinfo', did you mean 'userInfo'?",
-		`request.userInfo.userName == ""`:  "undefined field 'userName', did you mean 'username'?",
-		`namespaceObject.metadata.label.a`: "undefined field 'label', did you mean 'labelSelector' or 'labels'?",
-		`request.verb == 1`:                "found no matching overload for '_==_' applied to '(string, int)'",
+		`user == "a"`:                                            "undeclared reference to 'user'" + variables,
+		`Object.a == 1`:                                          "undeclared reference to 'Object', did you mean 'object'?" + variables,
+		`oldobject.a == 1 && x.y`:                                "1:1: undeclared reference to 'oldobject', did you mean 'oldObject'?; ERROR: <input>:1:21: undeclared reference to 'x'" + variables,
+		`request.user.username == "a"`:                           "undefined field 'user', did you mean 'userInfo' or 'username'?",
+		`request.username == "a"`:                                "undefined field 'username'",
+		`request.operation == "CREATE"`:                          "undefined field 'operation', did you mean the variable 'operation'?",
+		`request.userinfo.username == ""`:                        "undefined field 'userinfo', did you mean 'userInfo'?",
+		`request.userInfo.userName == ""`:                        "undefined field 'userName', did you mean 'username'?",
+		`namespaceObject.metadata.label.a`:                       "undefined field 'label', did you mean 'labelSelector' or 'labels'?",
+		`request.verb == 1`:                                      "found no matching overload for '_==_' applied to '(string, int)'; a number is written without quotes, and a text in quotes",
+		`1 in ["1"]`:                                             "'@in' applied to '(int, list(string))'; a number is written without quotes, and a text in quotes",
+		`request.userInfo.name == "a"`:                           "undefined field 'name', the fields of userInfo are extra, groups, uid, username",
+		`request.verb = "get"`:                                   "token recognition error at: '= '; equality is ==; ERROR: <input>:1:16: Syntax error: extraneous input '\"get\"' expecting <EOF>",
+		`object.a == 1 and object.b == 1`:                        "Syntax error: mismatched input 'and' (write &&) expecting <EOF>",
+		`object.metadata.labels.app.kubernetes.io/name == "a"`:   `undeclared reference to 'name' (in container ''); a key with a dot or a slash needs quotes: labels["app.kubernetes.io/name"]`,
+		`object.metadata.?annotations.acme/x == optional.none()`: `; a key with a dot or a slash needs quotes: annotations["acme/x"]`,
+		`object.metadata.labels.tier.startsWith(x)`:              "undeclared reference to 'x'" + variables,
+		`object.metadata.labels["a"] == x`:                       "undeclared reference to 'x'" + variables,
 	} {
 		_, err := compiler.Compile(condition)
 		if err == nil {
 			t.Fatalf("%s compiles", condition)
 		}
-		if got := cel.DescribeVariables(err.Error()); !strings.HasSuffix(got, want) {
+		if got := cel.DescribeMistakes(condition, err.Error()); !strings.HasSuffix(got, want) {
 			t.Errorf("%s: got %s\nwant %s", condition, got, want)
 		}
 	}

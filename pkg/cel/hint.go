@@ -26,13 +26,16 @@ var (
 // exist for few requests only.
 var policyVariables = []Variable{Request, Object, OldObject, Operation, Options, DryRun, NamespaceObject, Authorizer, Variables}
 
-// DescribeVariables adds hints to a message of the compiler of policies. After an undeclared variable or an undefined field it
-// inserts similar names, and after a message about an undeclared variable it lists all variables. Other messages are returned
-// unchanged.
-func DescribeVariables(message string) string {
+// DescribeMistakes adds hints to a message of the compiler of policies about an expression. After an undeclared variable or an undefined
+// field it inserts similar names, and after a message about an undeclared variable it lists all variables. A message about what authors of
+// other languages write, such as a key of labels without quotes, gets the form that CEL has. Other messages are returned unchanged.
+func DescribeMistakes(expression, message string) string {
 	var names []string
 	for _, v := range policyVariables {
 		names = append(names, string(v))
+	}
+	if described := describeTypes(expression, message); described != message {
+		return described
 	}
 	message = undeclared.ReplaceAllStringFunc(message, func(match string) string {
 		name := undeclared.FindStringSubmatch(match)[1]
@@ -41,7 +44,55 @@ func DescribeVariables(message string) string {
 	if strings.Contains(message, "undeclared reference to '") {
 		message += "; the variables are " + strings.Join(names, ", ")
 	}
-	return describeFields(message, slices.Concat(fieldNames(requestType), fieldNames(namespaceType)), names)
+	fields := slices.Concat(fieldNames(requestType), fieldNames(namespaceType))
+	if field := undefined.FindStringSubmatch(message); field != nil && strings.Contains(expression, "userInfo."+field[1]) {
+		if fields = fieldNames(userInfoType); nearNames(field[1], fields) == "" {
+			return strings.Replace(message, field[0], field[0]+", the fields of userInfo are "+strings.Join(fields, ", "), 1)
+		}
+	}
+	for _, word := range operatorWords {
+		message = word.pattern.ReplaceAllString(message, word.hint)
+	}
+	return describeFields(message, fields, names)
+}
+
+// operatorWords are the beginnings of messages of the parser about operators of other languages, with a hint.
+var operatorWords = []struct {
+	pattern *regexp.Regexp
+	hint    string
+}{
+	{regexp.MustCompile(`token recognition error at: '= ?'`), "$0; equality is =="},
+	{regexp.MustCompile(`(mismatched|extraneous) input 'and'`), "$0 (write &&)"},
+	{regexp.MustCompile(`(mismatched|extraneous) input 'or'`), "$0 (write ||)"},
+}
+
+var (
+	// labelKey is a key of labels or annotations that is written as a field, and what follows it.
+	labelKey = regexp.MustCompile(`\b(labels|annotations|matchLabels|nodeSelector)\.(\w[\w-]*(?:\.\w[\w-]*)*(?:/\w[\w.-]*)?)(\s*\()?`)
+	// notAKey begins the messages about such a key.
+	notAKey = regexp.MustCompile(`undeclared reference to '|does not support field selection`)
+	// mixedTypes is the message about a comparison of a text with a number.
+	mixedTypes = regexp.MustCompile(`found no matching overload for '(?:_[=!<>]+_|@in)' applied to '\((?:string, (?:list\()?(?:int|uint|double)|(?:int|uint|double), (?:list\()?string)\)*'`)
+)
+
+// describeTypes adds hints about keys of labels without quotes, and about numbers with quotes, to a message about an expression.
+func describeTypes(expression, message string) string {
+	if mixedTypes.MatchString(message) {
+		message += "; a number is written without quotes, and a text in quotes"
+	}
+	if !notAKey.MatchString(message) {
+		return message
+	}
+	for _, found := range labelKey.FindAllStringSubmatch(expression, -1) {
+		of, key := found[1], found[2]
+		if found[3] != "" { // the last part is a function
+			key = key[:max(strings.LastIndex(key, "."), 0)]
+		}
+		if strings.ContainsAny(key, "./") {
+			return message + "; a key with a dot or a slash needs quotes: " + of + "[\"" + key + "\"]"
+		}
+	}
+	return message
 }
 
 // describeFields inserts a hint after each undefined field in a message of the type checker: the variable with the same name,

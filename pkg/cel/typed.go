@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 
 	"github.com/google/cel-go/cel"
 	apiservercel "k8s.io/apiserver/pkg/cel"
@@ -121,12 +122,32 @@ func (c *TypedCompiler) typeOf(expression string) (t *cel.Type, err error) {
 	if err := engine.CheckText(c.guard, expression); err != nil {
 		return cel.DynType, err
 	}
-	checked, err := c.budget.check(c.env, c.guard, expression)
+	checked, err := c.check(expression)
 	if errors.Is(err, guard.ErrTypeWork) || errors.Is(err, guard.ErrTypeParts) || errors.Is(err, ErrBudget) {
 		return cel.DynType, fmt.Errorf("expression %w: %w", ErrCompile, err)
 	}
 	if err != nil {
-		return cel.DynType, errors.New(describeFields(err.Error(), fieldNames(c.object), nil))
+		return cel.DynType, errors.New(describeTypes(expression, describeFields(err.Error(), fieldNames(c.object), nil)))
 	}
 	return checked.OutputType(), nil
+}
+
+// place is where a mistake is in an expression.
+var place = regexp.MustCompile(`^ERROR: <input>:\d+:\d+: `)
+
+// check checks an expression. In place of each call of unchanged it checks that the named fields exist.
+func (c *TypedCompiler) check(expression string) (*cel.Ast, error) {
+	parsed, work, err := engine.Parse(c.env, c.guard, expression)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.budget.left.Spend(work); err != nil {
+		return nil, err
+	}
+	for _, path := range takeUnchanged(parsed.NativeRep().Expr()) {
+		if _, err := c.budget.check(c.env, c.guard, "has("+path+")"); err != nil {
+			return nil, fmt.Errorf("%s: %s: %s", UnchangedFunction, path, place.ReplaceAllString(err.Error(), ""))
+		}
+	}
+	return engine.CheckTypes(c.env, parsed)
 }

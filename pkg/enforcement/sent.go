@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 
+	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/excerpt"
 )
 
@@ -173,5 +174,5 @@ func joinBounded(reason, values string) string {
 	if values != "" {
 		values = "; " + values
 	}
-	return excerpt.Of(reason, maxReasonBytes-len(values)) + values
+	return excerpt.Of(authorization.OneLine(reason), maxReasonBytes-len(values)) + values // the error beside a reason may quote others
 }

@@ -277,7 +277,7 @@ func statusOf(decision authorization.Decision) answerStatus {
 		Allowed: decision.IsAllow(), Denied: decision.IsDeny(), Reason: decision.Reason(),
 	}}
 	if err := decision.Err(); err != nil {
-		status.EvaluationError = err.Error()
+		status.EvaluationError = authorization.OneLine(err.Error())
 	}
 	return status
 }

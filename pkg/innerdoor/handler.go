@@ -265,7 +265,7 @@ func refused(request *admissionv1.AdmissionRequest, code int32, reason metav1.St
 	return &admissionv1.AdmissionResponse{
 		UID: request.UID,
 		Result: &metav1.Status{
-			Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message,
+			Status: metav1.StatusFailure, Code: code, Reason: reason, Message: authorization.OneLine(message),
 			Details: &metav1.StatusDetails{Name: request.Name, Group: request.Resource.Group, Kind: request.Resource.Resource},
 		},
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/proviso-authz/proviso/apis/policy"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/apis/policy/validation"
+	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/barrier"
 	"github.com/proviso-authz/proviso/pkg/cel"
@@ -62,7 +63,7 @@ func NewChecker(compiler *partial.Compiler, server enforcementstatus.Server, typ
 	}
 }
 
-// WithBarriers makes the Checker warn of what barriers do not enforce, and refuse changes of barriers for which overWork returns a reason.
+// WithBarriers makes the Checker refuse changes of barriers for which overWork returns a reason.
 // It returns the Checker, and must be called before it is used.
 func (c *Checker) WithBarriers(barriers *barrier.Compiler, overWork func(changed *barrier.Barrier) string) *Checker {
 	c.barriers, c.overWork = barriers, overWork
@@ -106,15 +107,14 @@ func readsOf(expression *partial.Expression) enforcementstatus.Reads {
 
 // Warn returns the mistakes that the status of a policy will show in typeChecking: the specification is valid, but does not
 // do what it says. Warn waits for the check against schemas for typeCheckWait at most, and not after ctx has ended. If the check
-// is not complete by then, a warning says that the status will show its result. Other warnings are about the barrier of the policy with
-// this key.
+// is not complete by then, a warning says that the status will show its result.
 func (c *Checker) Warn(ctx context.Context, key engine.Key, spec *policy.AuthorizationPolicySpec) []string {
 	stored := &policyv1alpha1.AuthorizationPolicySpec{}
 	if err := policyv1alpha1.Convert_policy_AuthorizationPolicySpec_To_v1alpha1_AuthorizationPolicySpec(spec.DeepCopy(), stored, nil); err != nil {
 		return nil
 	}
-	mistakes := c.conditionMistakes(ctx, spec, stored)
-	found, err := c.checkTypes(ctx, stored)
+	mistakes := c.mistakes(ctx, key, spec, stored)
+	found, err := c.checkTypes(ctx, key.Namespace, stored)
 	var warnings []string
 	for _, w := range append(mistakes, found...) {
 		warnings = append(warnings, w.FieldRef+": "+w.Warning)
@@ -122,7 +122,7 @@ func (c *Checker) Warn(ctx context.Context, key engine.Key, spec *policy.Authori
 	if err != nil {
 		warnings = append(warnings, "spec: not checked completely against the resources and schemas of the cluster: the status of the policy will show the result in typeChecking")
 	}
-	return append(c.barrierWarnings(ctx, key, stored), warnings...)
+	return warnings
 }
 
 // ChecksForOthers reports whether the condition of a policy may make checks for a service account outside the namespace of the policy. Of a policy without
@@ -141,9 +141,9 @@ func (c *Checker) ChecksForOthers(spec *policy.AuthorizationPolicySpec, namespac
 	return err != nil || expression.ChecksForOthers(namespace)
 }
 
-func (c *Checker) conditionMistakes(ctx context.Context, spec *policy.AuthorizationPolicySpec, stored *policyv1alpha1.AuthorizationPolicySpec) []policyv1alpha1.ExpressionWarning {
+func (c *Checker) mistakes(ctx context.Context, key engine.Key, spec *policy.AuthorizationPolicySpec, stored *policyv1alpha1.AuthorizationPolicySpec) []policyv1alpha1.ExpressionWarning {
 	if spec.Condition == "" {
-		return mistakesOf(ctx, stored, nil)
+		return mistakesOf(ctx, c.server, key.Namespace, stored, nil)
 	}
 	c.compilations <- struct{}{}
 	defer func() { <-c.compilations }()
@@ -151,14 +151,14 @@ func (c *Checker) conditionMistakes(ctx context.Context, spec *policy.Authorizat
 	if err != nil {
 		return nil
 	}
-	return mistakesOf(ctx, stored, expression)
+	return mistakesOf(ctx, c.server, key.Namespace, stored, expression)
 }
 
 var errLate = errors.New("the check against schemas takes too long")
 
 // checkTypes checks a policy against schemas. It returns errLate if that takes longer than typeCheckWait, or if ctx ends. A check
 // that has begun then goes on in the background, and leaves the schemas in the cache.
-func (c *Checker) checkTypes(ctx context.Context, spec *policyv1alpha1.AuthorizationPolicySpec) ([]policyv1alpha1.ExpressionWarning, error) {
+func (c *Checker) checkTypes(ctx context.Context, namespace string, spec *policyv1alpha1.AuthorizationPolicySpec) ([]policyv1alpha1.ExpressionWarning, error) {
 	if c.types == nil {
 		return nil, nil
 	}
@@ -181,7 +181,7 @@ func (c *Checker) checkTypes(ctx context.Context, spec *policyv1alpha1.Authoriza
 			_ = recover() // schemas are written by others: the write must not fail, nor the server
 			done <- r
 		}()
-		r.found, r.err = c.types.Check(spec)
+		r.found, r.err = c.types.Check(namespace, spec)
 	}()
 	select {
 	case r := <-done:
@@ -238,11 +238,11 @@ func namedExpressions(variables []policy.Variable) []cel.NamedExpression {
 
 // blame returns an error of the compiler as an error of the field with the wrong expression.
 func blame(spec *policy.AuthorizationPolicySpec, err error) *field.Error {
-	path := field.NewPath("spec")
+	path, text := field.NewPath("spec"), authorization.OneLine(err.Error())
 	if of, ok := errors.AsType[*partial.VariableError](err); ok {
-		return field.Invalid(path.Child("variables").Index(of.Index).Child("expression"), spec.Variables[of.Index].Expression, cel.DescribeVariables(err.Error()))
+		return field.Invalid(path.Child("variables").Index(of.Index).Child("expression"), spec.Variables[of.Index].Expression, cel.DescribeMistakes(spec.Variables[of.Index].Expression, text))
 	}
-	return field.Invalid(path.Child("condition"), spec.Condition, cel.DescribeVariables(err.Error()))
+	return field.Invalid(path.Child("condition"), spec.Condition, cel.DescribeMistakes(spec.Condition, text))
 }
 
 // missingVersions returns an error for each rule about resources without apiVersions. It is for policies whose condition

@@ -224,7 +224,9 @@ func (c *Controller) compile(ctx context.Context, key engine.Key, p *content) (c
 	}
 	if next.failure == nil {
 		next.reads = readsOf(compiled.Expression())
-		next.mistakes = sync.OnceValue(func() []policyv1alpha1.ExpressionWarning { return mistakesOf(ctx, next.spec, compiled.Expression()) })
+		next.mistakes = sync.OnceValue(func() []policyv1alpha1.ExpressionWarning {
+			return mistakesOf(ctx, c.config.Server, key.Namespace, next.spec, compiled.Expression())
+		})
 	}
 	next.counts = compiled.AuditCounts()
 	c.mu.Lock()

@@ -12,11 +12,8 @@ import (
 	"slices"
 	"strings"
 
-	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/apiserver/pkg/authentication/serviceaccount"
-	"k8s.io/apiserver/pkg/authentication/user"
 
 	policyapi "github.com/proviso-authz/proviso/apis/policy"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
@@ -24,6 +21,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/excerpt"
+	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
 	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
 	"github.com/proviso-authz/proviso/pkg/suggestion"
 )
@@ -48,41 +46,22 @@ const (
 // operations are the values of the variable operation.
 var operations = []string{"CREATE", "UPDATE", "DELETE", "CONNECT"}
 
-// mistakesOf returns the mistakes in a policy that show without any server, at most typechecking.MaxWarnings: subjects and names
-// of objects that never match, and a condition that compares a variable with a value that the variable never has, or that is
-// never true for the requests of a rule. The expression is the compiled condition, or nil if there is none. The result depends
-// on the policy only.
-func mistakesOf(ctx context.Context, spec *policyv1alpha1.AuthorizationPolicySpec, expression *partial.Expression) []policyv1alpha1.ExpressionWarning {
-	warnings := slices.Concat(subjectMistakes(spec.Subjects), resourceNameMistakes(spec), deniedVerbMistakes(spec))
+// mistakesOf returns the mistakes in a policy that show without the resources and the schemas of servers, at most
+// typechecking.MaxWarnings: subjects and names of objects that never match, subjects whose requests are decided without Proviso, and a
+// condition that compares a variable with a value that the variable never has, or that is never true, or always true, for the requests of a
+// rule. The namespace is empty for a policy of the cluster. The expression is the compiled condition, or nil if there is none. The result
+// depends on the policy only, as long as the server has the same configuration.
+func mistakesOf(ctx context.Context, server enforcementstatus.Server, namespace string, spec *policyv1alpha1.AuthorizationPolicySpec, expression *partial.Expression) []policyv1alpha1.ExpressionWarning {
+	warnings := slices.Concat(denialOfEverything(namespace, spec), subjectMistakes(spec.Subjects), leftOutMistakes(server, spec), resourceNameMistakes(spec), deniedVerbMistakes(spec))
 	if expression != nil {
-		warnings = slices.Concat(warnings, operationMistakes(expression), verbMistakes(expression, spec.Rules), selectorMistakes(expression), neverTrue(ctx, spec, expression))
+		s := newSearch(ctx, expression)
+		warnings = slices.Concat(warnings, operationMistakes(expression), verbMistakes(expression, spec.Rules), namespaceMistakes(expression, namespace), selectorMistakes(expression), s.statusMistakes(spec), s.mistakes(spec))
 	}
 	return warnings[:min(len(warnings), typechecking.MaxWarnings)]
 }
 
 func warningAt(path *field.Path, format string, args ...any) policyv1alpha1.ExpressionWarning {
 	return policyv1alpha1.ExpressionWarning{FieldRef: path.String(), Warning: fmt.Sprintf(format, args...)}
-}
-
-// builtInGroups are the groups that kube-apiserver gives users, apart from the groups of the service accounts of one namespace.
-var builtInGroups = []string{
-	user.AllAuthenticated, user.AllUnauthenticated, user.SystemPrivilegedGroup, user.NodesGroup, user.MonitoringGroup,
-	serviceaccount.AllServiceAccountsGroup, "system:bootstrappers",
-}
-
-func subjectMistakes(subjects []rbacv1.Subject) (warnings []policyv1alpha1.ExpressionWarning) {
-	for i, s := range subjects {
-		path := field.NewPath("spec", "subjects").Index(i).Child("name")
-		switch isBuiltIn := strings.HasPrefix(s.Name, "system:") && !strings.HasPrefix(s.Name, serviceaccount.ServiceAccountGroupPrefix); {
-		case strings.Contains(s.Name, "*"):
-			warnings = append(warnings, warningAt(path, "%s is compared literally: subjects have no wildcards; the group %q has all users who are authenticated", shortQuote(s.Name), user.AllAuthenticated))
-		case s.Kind == rbacv1.GroupKind && isBuiltIn && !slices.Contains(builtInGroups, s.Name):
-			if meant := suggestion.DidYouMean(s.Name, builtInGroups); meant != "" {
-				warnings = append(warnings, warningAt(path, "no group of kube-apiserver is %s%s", shortQuote(s.Name), meant))
-			}
-		}
-	}
-	return warnings
 }
 
 func resourceNameMistakes(spec *policyv1alpha1.AuthorizationPolicySpec) (warnings []policyv1alpha1.ExpressionWarning) {
@@ -144,6 +123,22 @@ func verbMistakes(expression *partial.Expression, rules []policyv1alpha1.PolicyR
 	return warnings
 }
 
+// namespaceMistakes returns a warning for each other namespace with which the condition of a policy of a namespace compares the namespace of
+// the request.
+func namespaceMistakes(expression *partial.Expression, namespace string) (warnings []policyv1alpha1.ExpressionWarning) {
+	if namespace == "" {
+		return nil
+	}
+	for _, of := range [][]string{{string(cel.Request), "namespace"}, {string(cel.NamespaceObject), "metadata", "name"}, {string(cel.Object), "metadata", "namespace"}, {string(cel.OldObject), "metadata", "namespace"}} {
+		for _, text := range expression.ComparedTexts(cel.Variable(of[0]), of[1:]...) {
+			if text != namespace {
+				warnings = append(warnings, conditionWarning("%s is never %s: the policy is about requests in its own namespace, %q; write one in that namespace, or a ClusterAuthorizationPolicy", strings.Join(of, "."), shortQuote(text), namespace))
+			}
+		}
+	}
+	return warnings
+}
+
 // selectorMistakes returns a warning for each list in a condition with which the values of a requirement are compared, although no request
 // has such values: a server sorts the values of a label, and the requirement of a field has one value.
 func selectorMistakes(expression *partial.Expression) (warnings []policyv1alpha1.ExpressionWarning) {
@@ -178,15 +173,13 @@ func shortQuote(text string) string {
 	return fmt.Sprintf("%q", excerpt.Of(text, limit))
 }
 
-// neverTrue finds the rules for whose requests the condition is never true, and the verbs for which it is an error.
-func neverTrue(ctx context.Context, spec *policyv1alpha1.AuthorizationPolicySpec, expression *partial.Expression) (warnings []policyv1alpha1.ExpressionWarning) {
-	return newSearch(ctx, expression).neverTrue(spec)
-}
-
-func (s *search) neverTrue(spec *policyv1alpha1.AuthorizationPolicySpec) (warnings []policyv1alpha1.ExpressionWarning) {
+// mistakes finds the rules for whose requests the condition is never true, and the verbs for which it is an error. It also finds a condition
+// that is true for all requests of all rules although it reads the object.
+func (s *search) mistakes(spec *policyv1alpha1.AuthorizationPolicySpec) (warnings []policyv1alpha1.ExpressionWarning) {
 	if !s.prepare(spec.Rules) {
 		return nil
 	}
+	isAlways := true
 	for i := range spec.Rules {
 		rule := &spec.Rules[i]
 		byOutcome := map[never][]string{}
@@ -196,7 +189,8 @@ func (s *search) neverTrue(spec *policyv1alpha1.AuthorizationPolicySpec) (warnin
 			byOutcome[n] = append(byOutcome[n], verb)
 			all |= n
 		}
-		if len(byOutcome[isOpen]) == 0 {
+		isAlways = isAlways && all == isTrue && len(byOutcome) == 1
+		if len(byOutcome[isOpen])+len(byOutcome[isTrue]) == 0 {
 			warnings = append(warnings, neverWarning(spec.Effect, s.expression, i, rule.Verbs, all))
 			continue
 		}
@@ -206,19 +200,31 @@ func (s *search) neverTrue(spec *policyv1alpha1.AuthorizationPolicySpec) (warnin
 			}
 		}
 	}
+	if isAlways && s.isMeantToDepend() {
+		warnings = append(warnings, conditionWarning("true for every request of the rules: the policy %s; omit the condition if that is meant", map[policyv1alpha1.PolicyEffect]string{
+			policyv1alpha1.PolicyEffectAllow: "allows all of them", policyv1alpha1.PolicyEffectDeny: "denies all of them", policyv1alpha1.PolicyEffectNoOpinion: "keeps Allow policies from allowing any of them",
+		}[spec.Effect]))
+	}
 	return warnings
 }
 
+// isMeantToDepend reports whether the condition reads more than the kind of the request, which the rules may repeat on purpose, or is true
+// for requests of every kind.
+func (s *search) isMeantToDepend() bool {
+	return !s.expression.Program().ReadsOnly(cel.Request, cel.Operation) || s.evaluate(s.expression, cel.Values{}) == isTrue
+}
+
 // never describes a condition for some requests. If the condition is never true for them, it is the set of outcomes that
-// the condition may have: isFalse, isError or both. If the condition may be true, it is isOpen.
+// the condition may have: isFalse, isError or both. If the condition is true for all of them, it is isTrue. Otherwise it is isOpen.
 type never uint8
 
 const (
-	// isOpen means that the condition may be true.
+	// isOpen means that the condition may be true or not.
 	isOpen never = 0
 	// isFalse and isError can be combined.
 	isFalse never = 1
 	isError never = 2
+	isTrue  never = 4
 )
 
 func neverWarning(effect policyv1alpha1.PolicyEffect, expression *partial.Expression, rule int, verbs []string, n never) policyv1alpha1.ExpressionWarning {
@@ -336,8 +342,7 @@ func (s *search) kindsOf(rule *policyv1alpha1.PolicyRule, verb string) []map[str
 	return kinds
 }
 
-// verb returns isOpen if the condition may be true for a request that a rule describes for one of its verbs, and else how the
-// condition is not true.
+// verb returns how the condition is for the requests that a rule describes for one of its verbs.
 func (s *search) verb(rule *policyv1alpha1.PolicyRule, verb string) never {
 	result := never(0)
 	for _, fields := range s.kindsOf(rule, verb) {
@@ -354,6 +359,9 @@ func (s *search) verb(rule *policyv1alpha1.PolicyRule, verb string) never {
 			}
 			result |= n
 		}
+	}
+	if result&isTrue != 0 && result != isTrue {
+		return isOpen
 	}
 	return result
 }
@@ -408,6 +416,8 @@ func (s *search) evaluate(expression *partial.Expression, values cel.Values) nev
 	switch {
 	case result.Stopped():
 		return isOpen
+	case result.IsTrue():
+		return isTrue
 	case result.IsFalse():
 		return isFalse
 	case result.Err() != nil:

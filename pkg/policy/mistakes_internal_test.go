@@ -28,12 +28,12 @@ func TestMistakesAreFoundOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		one, many := newSearch(t.Context(), expression), newSearch(t.Context(), expression)
-		warned := one.neverTrue(&policyv1alpha1.AuthorizationPolicySpec{Effect: "Deny", Rules: []policyv1alpha1.PolicyRule{rule}})
+		warned := one.mistakes(&policyv1alpha1.AuthorizationPolicySpec{Effect: "Deny", Rules: []policyv1alpha1.PolicyRule{rule}})
 		spec := &policyv1alpha1.AuthorizationPolicySpec{Effect: "Deny"}
 		for range 64 {
 			spec.Rules = append(spec.Rules, rule)
 		}
-		all := many.neverTrue(spec)
+		all := many.mistakes(spec)
 		if one.left != many.left || len(many.found) > 4 || len(all) != 64*len(warned) {
 			t.Errorf("%s: %d units are left after one rule and %d after 64, with %d situations and %d and %d warnings", condition, one.left, many.left, len(many.found), len(warned), len(all))
 		}

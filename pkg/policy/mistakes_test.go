@@ -22,6 +22,7 @@ import (
 
 	api "github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
 	"github.com/proviso-authz/proviso/pkg/policy"
 	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
 	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
@@ -50,15 +51,49 @@ func TestMistakesInConditions(t *testing.T) {
 	labelValues := func(list, sorted string) string {
 		return fmt.Sprintf("spec.condition: no requirement of request.labelSelector has the values %s: a server sorts them, and keeps each once; compare with %s", list, sorted)
 	}
+	always := func(consequence string) string {
+		return "spec.condition: true for every request of the rules: the policy " + consequence + "; omit the condition if that is meant"
+	}
+	otherNamespace := func(field, name string) string {
+		return fmt.Sprintf("spec.condition: %s is never %q: the policy is about requests in its own namespace, %q; write one in that namespace, or a ClusterAuthorizationPolicy", field, name, "shop")
+	}
+	ofStatus := func(i int, fields, resource string) string {
+		return fmt.Sprintf("spec.rules[0].resources[%d]: the condition reads metadata.%s, which a write of %s/status can change, too: add %[3]s/status to the resources", i, fields, resource)
+	}
 	for _, tc := range []struct {
 		name, verbs, condition string
-		effect                 api.PolicyEffect
-		resources              []string
-		variables              []api.Variable
-		want                   []string
+		// namespace is the namespace of the policy, or empty.
+		namespace string
+		effect    api.PolicyEffect
+		resources []string
+		variables []api.Variable
+		want      []string
 	}{
 		{name: "a right one", verbs: "create", condition: `object.a == 1`},
-		{name: "true", verbs: "create", condition: `true`},
+		{name: "true", verbs: "create", condition: `true`, want: []string{always("allows all of them")}},
+		{name: "or true", verbs: "create,get", condition: `object.a == 1 || true`, want: []string{always("allows all of them")}},
+		{name: "or true, denied", verbs: "create", effect: "Deny", condition: `object.a == 1 || 1 == 1`, want: []string{always("denies all of them")}},
+		{name: "or true, held back", verbs: "create", effect: "NoOpinion", condition: `true || object.a == 1`, want: []string{always("keeps Allow policies from allowing any of them")}},
+		{name: "true for what the rule is about", verbs: "create", condition: `oldObject == null || object.a == oldObject.a`, want: []string{always("allows all of them")}},
+		{name: "the rule again", verbs: "create,delete", condition: `request.verb in ["create", "delete"] && operation in ["CREATE", "DELETE"]`},
+		{name: "the rule again, for one of two verbs", verbs: "create,update", condition: `oldObject == null || object.a == oldObject.a`},
+		{name: "the namespace of the policy", namespace: "shop", verbs: "create", condition: `request.namespace == "shop" && object.metadata.namespace == "shop"`},
+		{name: "any namespace", verbs: "create", condition: `request.namespace == "demo"`},
+		{name: "another namespace", namespace: "shop", verbs: "create", condition: `request.namespace in ["demo", "shop"] || namespaceObject.metadata.name != "test" || object.metadata.?namespace == optional.of("x")`, want: []string{
+			otherNamespace("request.namespace", "demo"), otherNamespace("namespaceObject.metadata.name", "test"),
+		}},
+		{name: "finalizers that a write of the status can change", verbs: "update,patch", effect: "Deny", resources: []string{"pods", "persistentvolumeclaims"}, condition: `object.metadata.?finalizers.orValue([]) != oldObject.metadata.?finalizers.orValue([])`,
+			want: []string{ofStatus(0, "finalizers", "pods"), ofStatus(1, "finalizers", "persistentvolumeclaims")}},
+		{name: "all metadata", verbs: "*", effect: "Deny", condition: `oldObject != null && object.metadata == oldObject.metadata`, want: []string{ofStatus(0, "labels, metadata.annotations, metadata.finalizers", "pods")}},
+		{name: "finalizers with the status", verbs: "update,patch", effect: "Deny", resources: []string{"pods", "pods/status"}, condition: `"a" in oldObject.metadata.finalizers`},
+		{name: "finalizers with every resource", verbs: "update,patch", effect: "Deny", resources: []string{"*"}, condition: `"a" in oldObject.metadata.finalizers`},
+		{name: "a field of spec whose type is not known", verbs: "update,patch", effect: "Deny", condition: `object != null && dyn(object).spec.?a.orValue(0) > 1 && (operation == "DELETE" ? dyn(oldObject) : dyn(object)).spec.b == 1`},
+		{name: "labels, allowed", verbs: "update,patch", condition: `"a" in oldObject.metadata.labels`},
+		{name: "labels of a create", verbs: "create,delete", effect: "Deny", condition: `"a" in object.metadata.labels`, want: []string{onRule("an error", "delete", "denies all of them") + deleted}},
+		{name: "labels of a create among updates", verbs: "create,update,patch", effect: "Deny", condition: `operation == "CREATE" && "a" in object.metadata.labels`},
+		{name: "labels of the template", verbs: "update,patch", effect: "Deny", condition: `object.spec.metadata.labels == {} && object != null && object.metadata.name == "a"`},
+		{name: "owners, which a status of a pod keeps", verbs: "update,patch", effect: "Deny", condition: `object.metadata.ownerReferences.size() > 1`},
+		{name: "labels of what has no status with metadata", verbs: "update,patch", effect: "Deny", resources: []string{"secrets"}, condition: `"a" in object.metadata.labels`},
 		{name: "without condition", verbs: "create"},
 		{name: "every verb", verbs: "*", condition: `operation == "DELETE" ? oldObject.a == 1 : object.a == 1`},
 		{name: "one verb of several", verbs: "create,update", condition: `operation == "CREATE"`},
@@ -162,10 +197,48 @@ func TestMistakesInConditions(t *testing.T) {
 			if tc.effect != "" {
 				s.Effect = tc.effect
 			}
-			if diff := cmp.Diff(tc.want, checker.Warn(t.Context(), engine.Key{Name: "p"}, s)); diff != "" {
+			if diff := cmp.Diff(tc.want, checker.Warn(t.Context(), engine.Key{Namespace: tc.namespace, Name: "p"}, s)); diff != "" {
 				t.Errorf("warnings (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func denyAll(s *api.AuthorizationPolicySpec) {
+	s.Effect, s.Rules[0] = "Deny", api.PolicyRule{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}
+}
+
+// TestSubjectsLeftOut writes policies about identities that kube-apiserver decides about without Proviso.
+func TestSubjectsLeftOut(t *testing.T) {
+	t.Parallel()
+	checker := newCheckerOf(t, enforcementstatus.Server{FrontDoor: true, LeavesOut: manifest.Config{Namespace: "proviso-system"}.LeavesOut})
+	const (
+		without = " without Proviso, so that the cluster goes on while Proviso is down, and the policy "
+		denied  = without + "does not restrict them: take the permission away in RBAC, or write a ValidatingAdmissionPolicy"
+	)
+	for _, tc := range []struct {
+		name     string
+		effect   api.PolicyEffect
+		group    string
+		subjects []rbacv1.Subject
+		want     []string
+	}{
+		{name: "nodes", effect: "Deny", subjects: []rbacv1.Subject{{Kind: "Group", Name: "system:nodes"}}, want: []string{`spec.subjects[0]: kube-apiserver decides the requests of Group "system:nodes"` + denied}},
+		{name: "a node", effect: "NoOpinion", subjects: []rbacv1.Subject{{Kind: "User", Name: "system:node:a"}}, want: []string{`spec.subjects[0]: kube-apiserver decides the requests of User "system:node:a"` + denied}},
+		{name: "an account of kube-system beside another", effect: "Allow", subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "dev", Name: "a"}, {Kind: "ServiceAccount", Namespace: "kube-system", Name: "a"}},
+			want: []string{`spec.subjects[1]: kube-apiserver decides the requests of ServiceAccount "a"` + without + "allows none of them: write a role of RBAC"}},
+		{name: "its user name", effect: "Allow", subjects: []rbacv1.Subject{{Kind: "User", Name: "system:serviceaccount:kube-system:a"}}, want: []string{`spec.subjects[0]: kube-apiserver decides the requests of User "system:serviceaccount:kube-system:a"` + without + "allows none of them: write a role of RBAC"}},
+		{name: "Proviso, the scheduler and administrators", effect: "Deny", subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "proviso-system", Name: "proviso-apiserver"}, {Kind: "User", Name: "system:kube-scheduler"}, {Kind: "Group", Name: "system:masters"}},
+			want: []string{"spec.subjects[0]", "spec.subjects[1]", "spec.subjects[2]"}},
+		{name: "requests that only Proviso gets", effect: "Deny", group: "demo.proviso.dev", subjects: []rbacv1.Subject{{Kind: "Group", Name: "system:nodes"}}},
+		{name: "others", effect: "Deny", subjects: []rbacv1.Subject{{Kind: "Group", Name: "system:authenticated"}, {Kind: "User", Name: "system:nodes"}}, want: []string{`spec.subjects[1].name: "system:nodes" is a group`}},
+	} {
+		rule := podRule("create")
+		rule.APIGroups = []string{tc.group}
+		spec := &api.AuthorizationPolicySpec{Effect: tc.effect, Rules: []api.PolicyRule{rule}, Subjects: tc.subjects}
+		if got := checker.Warn(t.Context(), engine.Key{Name: "p"}, spec); !slices.EqualFunc(got, tc.want, strings.HasPrefix) {
+			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
+		}
 	}
 }
 
@@ -212,6 +285,40 @@ func TestMistakesInNames(t *testing.T) {
 		{name: "a service account that looks like a group", change: func(s *api.AuthorizationPolicySpec) {
 			s.Subjects = []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "n", Name: "system:node"}}
 		}},
+		{name: "a group as a user", change: func(s *api.AuthorizationPolicySpec) {
+			s.Subjects = []rbacv1.Subject{{Kind: "User", Name: "system:authenticated"}}
+		}, want: []string{`spec.subjects[0].name: "system:authenticated" is a group, and no user has this name: write kind: Group`}},
+		{name: "the group of a namespace as a user", change: func(s *api.AuthorizationPolicySpec) {
+			s.Subjects = []rbacv1.Subject{{Kind: "User", Name: "system:serviceaccounts:dev"}}
+		}, want: []string{`spec.subjects[0].name: "system:serviceaccounts:dev" is a group`}},
+		{name: "a service account without a part", change: func(s *api.AuthorizationPolicySpec) {
+			s.Subjects = []rbacv1.Subject{{Kind: "User", Name: "system:serviceaccount:ci"}}
+		}, want: []string{`spec.subjects[0].name: no service account has the user name "system:serviceaccount:ci", which is system:serviceaccount:NAMESPACE:NAME: write kind: ServiceAccount`}},
+		{name: "a service account as a user, and a user of another component", change: func(s *api.AuthorizationPolicySpec) {
+			s.Subjects = []rbacv1.Subject{{Kind: "User", Name: "system:serviceaccount:ci:deployer"}, {Kind: "User", Name: "system:serviceaccounting"}}
+		}},
+		{name: "a service account as a group", change: func(s *api.AuthorizationPolicySpec) {
+			s.Subjects = []rbacv1.Subject{{Kind: "Group", Name: "system:serviceaccount:ci:deployer"}}
+		}, want: []string{`spec.subjects[0].name: "system:serviceaccount:ci:deployer" is the name of a user, and no group: write kind: ServiceAccount`}},
+		{name: "a group of service accounts without its s", change: func(s *api.AuthorizationPolicySpec) {
+			s.Subjects = []rbacv1.Subject{{Kind: "Group", Name: "system:serviceaccount:ci"}}
+		}, want: []string{`spec.subjects[0].name: no group of kube-apiserver is "system:serviceaccount:ci": the service accounts of a namespace are the group system:serviceaccounts:NAMESPACE`}},
+		{name: "a group of one service account", change: func(s *api.AuthorizationPolicySpec) {
+			s.Subjects = []rbacv1.Subject{{Kind: "Group", Name: "system:serviceaccounts:ci:deployer"}}
+		}, want: []string{`spec.subjects[0].name: no group of kube-apiserver is "system:serviceaccounts:ci:deployer"`}},
+		{name: "everything denied to everybody", change: denyAll, want: []string{`spec.rules[0]: the policy denies everything to everybody in the cluster: name subjects`}},
+		{name: "everything denied to all who are authenticated", change: func(s *api.AuthorizationPolicySpec) {
+			denyAll(s)
+			s.Subjects = []rbacv1.Subject{{Kind: "Group", Name: "system:authenticated"}}
+		}, want: []string{`spec.rules[0]: the policy denies everything to everybody`}},
+		{name: "everything denied to a group", change: func(s *api.AuthorizationPolicySpec) {
+			denyAll(s)
+			s.Subjects = []rbacv1.Subject{{Kind: "Group", Name: "team"}}
+		}},
+		{name: "everything denied in Audit", change: func(s *api.AuthorizationPolicySpec) { denyAll(s); s.Enforcement = "Audit" }},
+		{name: "everything denied on a condition", change: func(s *api.AuthorizationPolicySpec) { denyAll(s); s.Condition = `request.namespace == "a"` }},
+		{name: "all reads denied", change: func(s *api.AuthorizationPolicySpec) { denyAll(s); s.Rules[0].Verbs = []string{"get"} }},
+		{name: "everything allowed", change: func(s *api.AuthorizationPolicySpec) { denyAll(s); s.Effect = "Allow" }},
 		{name: "any name", change: func(s *api.AuthorizationPolicySpec) {
 			s.Rules[0].Verbs, s.Rules[0].ResourceNames = []string{"get"}, []string{"*"}
 		}, want: []string{`spec.rules[0].resourceNames[0]: "*" is compared literally: names have no wildcards`}},

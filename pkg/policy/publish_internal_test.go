@@ -247,7 +247,7 @@ func TestMistakesAreLookedForOnce(t *testing.T) {
 			t.Errorf("got %+v, %v", status.TypeChecking, err)
 		}
 	})
-	once := testing.AllocsPerRun(1, func() { mistakesOf(t.Context(), p.spec, s.builder.Get(key).Expression()) })
+	once := testing.AllocsPerRun(1, func() { mistakesOf(t.Context(), s.config.Server, "", p.spec, s.builder.Get(key).Expression()) })
 	if again > once/10 {
 		t.Errorf("%.0f allocations for a status, and %.0f to look for mistakes", again, once)
 	}

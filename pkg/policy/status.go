@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
 	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
@@ -128,24 +129,24 @@ func (c *Controller) statusOf(p *content, r result) (*policyv1alpha1.Authorizati
 		status.Enforcement, effective = enforcementstatus.Bounded(enforcement), enforcementstatus.Effective(enforcement)
 	}
 	for _, condition := range []metav1.Condition{ready, effective} {
-		condition.ObservedGeneration = p.meta.Generation
+		condition.ObservedGeneration, condition.Message = p.meta.Generation, authorization.OneLine(condition.Message)
 		meta.SetStatusCondition(&status.Conditions, condition)
 	}
 	status.Audit = auditOf(p)
 	status.TypeChecking = nil
 	var incomplete error
 	if r.failure == nil { // what does not compile has no types
-		status.TypeChecking, incomplete = c.checkTypes(p.spec, r.mistakes())
+		status.TypeChecking, incomplete = c.checkTypes(p.meta.Namespace, p.spec, r.mistakes())
 	}
 	return status, incomplete
 }
 
 // checkTypes returns the given mistakes together with the mistakes that the schemas of servers show, or nil if there are
 // none. The error says that not all schemas could be read.
-func (c *Controller) checkTypes(spec *policyv1alpha1.AuthorizationPolicySpec, mistakes []policyv1alpha1.ExpressionWarning) (*policyv1alpha1.TypeChecking, error) {
+func (c *Controller) checkTypes(namespace string, spec *policyv1alpha1.AuthorizationPolicySpec, mistakes []policyv1alpha1.ExpressionWarning) (*policyv1alpha1.TypeChecking, error) {
 	var incomplete error
 	if c.config.Types != nil {
-		found, err := c.config.Types.Check(spec)
+		found, err := c.config.Types.Check(namespace, spec)
 		mistakes, incomplete = slices.Concat(mistakes, found.ExpressionWarnings), err
 	}
 	if len(mistakes) == 0 {

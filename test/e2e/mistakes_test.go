@@ -27,10 +27,11 @@ import (
 
 // mistake is a row of testdata/mistakes.yaml, which says what the fields are.
 type mistake struct {
-	Mistake string   `json:"mistake"`
-	Write   string   `json:"write"`
-	Refused string   `json:"refused,omitempty"`
-	Warned  []string `json:"warned,omitempty"`
+	Mistake   string   `json:"mistake"`
+	Namespace string   `json:"namespace,omitempty"`
+	Write     string   `json:"write"`
+	Refused   string   `json:"refused,omitempty"`
+	Warned    []string `json:"warned,omitempty"`
 }
 
 func mistakes(t *testing.T) []mistake {
@@ -63,8 +64,12 @@ func (m *mistake) policy(t *testing.T, name string) string {
 		}
 	}
 	spec["rules"] = []any{rule}
+	kind := "ClusterAuthorizationPolicy"
+	if m.Namespace != "" {
+		kind = "AuthorizationPolicy"
+	}
 	text, err := json.Marshal(map[string]any{
-		"apiVersion": policyv1alpha1.SchemeGroupVersion.String(), "kind": "ClusterAuthorizationPolicy", "metadata": map[string]any{"name": name}, "spec": spec,
+		"apiVersion": policyv1alpha1.SchemeGroupVersion.String(), "kind": kind, "metadata": map[string]any{"name": name, "namespace": m.Namespace}, "spec": spec,
 	})
 	must(t, err)
 	return string(text)
@@ -94,7 +99,7 @@ func TestMistakes(t *testing.T) {
 				var errs string
 				var err error
 				remove := func() {
-					_, _, _ = kubectl(t, "admin", "delete", "clusterauthorizationpolicy", name, "--ignore-not-found")
+					_, _, _ = kubectlWithInput(t, "admin", manifest, "delete", "--ignore-not-found", "-f", "-")
 				}
 				poll.Holds(t, "the policy is checked", func() bool {
 					_, errs, err = kubectlWithInput(t, "admin", manifest, args...)
@@ -115,7 +120,7 @@ func TestMistakes(t *testing.T) {
 				}
 			}
 			if row.Refused == "" {
-				checkMistakesInStatus(t, name, row.Warned)
+				checkMistakesInStatus(t, row.Namespace, name, row.Warned)
 			}
 		})
 	}
@@ -126,21 +131,29 @@ func TestMistakes(t *testing.T) {
 const unchecked = "spec: not checked completely"
 
 // checkMistakesInStatus waits until the status of a policy has what the author has been warned of.
-func checkMistakesInStatus(t *testing.T, name string, warned []string) {
+func checkMistakesInStatus(t *testing.T, namespace, name string, warned []string) {
 	t.Helper()
 	_, client := clients(t, "admin")
+	get := func() (policyv1alpha1.AuthorizationPolicyStatus, int64, error) {
+		if namespace != "" {
+			p, err := client.PolicyV1alpha1().AuthorizationPolicies(namespace).Get(t.Context(), name, metav1.GetOptions{})
+			return p.Status, p.Generation, err
+		}
+		p, err := client.PolicyV1alpha1().ClusterAuthorizationPolicies().Get(t.Context(), name, metav1.GetOptions{})
+		return p.Status, p.Generation, err
+	}
 	var lines []string
 	poll.Holds(t, "the status is written", func() bool {
-		p, err := client.PolicyV1alpha1().ClusterAuthorizationPolicies().Get(t.Context(), name, metav1.GetOptions{})
-		if err != nil || p.Status.ObservedGeneration != p.Generation {
+		status, generation, err := get()
+		if err != nil || status.ObservedGeneration != generation {
 			return false
 		}
-		if p.Status.TypeChecking != nil {
-			for _, w := range p.Status.TypeChecking.ExpressionWarnings {
+		if status.TypeChecking != nil {
+			for _, w := range status.TypeChecking.ExpressionWarnings {
 				lines = append(lines, w.FieldRef+": "+w.Warning)
 			}
 		}
-		for _, e := range p.Status.Enforcement {
+		for _, e := range status.Enforcement {
 			lines = append(lines, e.Message)
 		}
 		return true

@@ -61,7 +61,7 @@ func eventually(t *testing.T, clients []discovery.DiscoveryInterface, policy *po
 		published := typechecking.NewDiscovery(clients...)
 		checker, err := typechecking.New(published, published)
 		must(t, err)
-		got, err := checker.Check(policy)
+		got, err := checker.Check("", policy)
 		must(t, err)
 		diff = cmp.Diff(want, got.ExpressionWarnings)
 		return diff == ""

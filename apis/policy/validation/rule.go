@@ -157,8 +157,14 @@ func validateWord(word string, path *field.Path) field.ErrorList {
 }
 
 func validateGroup(group string, path *field.Path) field.ErrorList {
-	if group == "" || group == all {
+	name, version, hasVersion := strings.Cut(group, "/")
+	switch {
+	case group == "" || group == all:
 		return nil
+	case hasVersion:
+		return field.ErrorList{field.Invalid(path, group, fmt.Sprintf("a group is written without its version: %q here, and %q in apiVersions", name, version))}
+	case strings.Contains(group, all):
+		return field.ErrorList{field.Invalid(path, group, `names of groups have no wildcards: list the groups, or use "*", which includes all of them`)}
 	}
 	return validateDNSSubdomain(group, path)
 }
@@ -169,6 +175,9 @@ func validateVersion(version string, path *field.Path) field.ErrorList {
 		return field.ErrorList{field.Required(path, "omit apiVersions to match all versions")}
 	case all:
 		return nil
+	}
+	if _, name, hasGroup := strings.Cut(version, "/"); hasGroup {
+		return field.ErrorList{field.Invalid(path, version, fmt.Sprintf("a version is written without its group: %q", name))}
 	}
 	return invalid(path, version, utilvalidation.IsDNS1035Label(version))
 }
@@ -183,6 +192,12 @@ func validateResource(resource string, path *field.Path) field.ErrorList {
 	}
 	name, subresource, hasSubresource := strings.Cut(resource, "/")
 	if name != all {
+		if strings.Contains(name, all) {
+			return field.ErrorList{field.Invalid(path, resource, `names of resources have no wildcards: list the resources, or use "*", which includes all of them`)}
+		}
+		if name != strings.ToLower(name) {
+			return field.ErrorList{field.Invalid(path, resource, `must be in lower case: a resource is named as in URLs, such as "deployments" for the kind Deployment`)}
+		}
 		if messages := utilvalidation.IsDNS1123Subdomain(name); len(messages) > 0 {
 			return invalid(path, resource, prefixed("the resource: ", messages))
 		}

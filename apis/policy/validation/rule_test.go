@@ -54,7 +54,8 @@ func TestValidateRules(t *testing.T) {
 		ruleCase("neither resources nor paths", func(r *rule) { r.Resources = nil }, "spec.rules[0].resources: Required"),
 		ruleCase("no groups", func(r *rule) { r.APIGroups = nil }, "spec.rules[0].apiGroups: Required"),
 		ruleCase("groups", func(r *rule) { r.APIGroups = []string{"", "apps", "policy.proviso.dev", "*"} }),
-		ruleCase("a version in a group", func(r *rule) { r.APIGroups = []string{"apps/v1"} }, "spec.rules[0].apiGroups[0]: Invalid"),
+		ruleCase("a version in a group", func(r *rule) { r.APIGroups = []string{"apps/v1"} }, `spec.rules[0].apiGroups[0]: Invalid value: "apps/v1": a group is written without its version: "apps" here, and "v1" in apiVersions`),
+		ruleCase("a pattern of groups", func(r *rule) { r.APIGroups = []string{"*.example.com"} }, `spec.rules[0].apiGroups[0]: Invalid value: "*.example.com": names of groups have no wildcards`),
 		ruleCase("the same group twice", func(r *rule) { r.APIGroups = []string{"", ""} }, "spec.rules[0].apiGroups[1]: Duplicate"),
 		ruleCase("too many groups", func(r *rule) { r.APIGroups = numbered("g", 65) }, "spec.rules[0].apiGroups: Too many"),
 
@@ -62,7 +63,7 @@ func TestValidateRules(t *testing.T) {
 		ruleCase("all versions, said so", func(r *rule) { r.APIVersions = []string{"*"} }),
 		ruleCase("all versions beside one", func(r *rule) { r.APIVersions = []string{"v1", "*"} }, `spec.rules[0].apiVersions: Invalid value: "*": must not be listed with`),
 		ruleCase("an empty version", func(r *rule) { r.APIVersions = []string{""} }, "spec.rules[0].apiVersions[0]: Required value: omit apiVersions"),
-		ruleCase("a group in a version", func(r *rule) { r.APIVersions = []string{"apps/v1"} }, "spec.rules[0].apiVersions[0]: Invalid"),
+		ruleCase("a group in a version", func(r *rule) { r.APIVersions = []string{"apps/v1"} }, `spec.rules[0].apiVersions[0]: Invalid value: "apps/v1": a version is written without its group: "v1"`),
 		ruleCase("the same version twice", func(r *rule) { r.APIVersions = []string{"v1", "v1beta1", "v1"} }, "spec.rules[0].apiVersions[2]: Duplicate"),
 		ruleCase("too many versions", func(r *rule) { r.APIVersions = numbered("v", 65) }, "spec.rules[0].apiVersions: Too many"),
 
@@ -86,6 +87,8 @@ func TestValidateResources(t *testing.T) {
 		ruleCase("everything beside one", func(r *rule) { r.Resources = []string{"pods", "*", "*/scale"} }),
 		ruleCase("as many as possible", func(r *rule) { r.Resources = numbered("r", 64) }),
 		ruleCase("too many", func(r *rule) { r.Resources = numbered("r", 65) }, "spec.rules[0].resources: Too many: 65"),
+		ruleCase("a pattern", func(r *rule) { r.Resources = []string{"config*"} }, `spec.rules[0].resources[0]: Invalid value: "config*": names of resources have no wildcards: list the resources`),
+		ruleCase("a kind", func(r *rule) { r.Resources = []string{"ConfigMap"} }, `spec.rules[0].resources[0]: Invalid value: "ConfigMap": must be in lower case: a resource is named as in URLs`),
 		ruleCase("too long", func(r *rule) { r.Resources = []string{strings.Repeat("x", 254)} }, "spec.rules[0].resources[0]: Too long"),
 	}
 	for _, resource := range []string{"pods", "*", "pods/exec", "*/scale", "pods/ephemeralcontainers", "my-resources", "userextras/example.com/key", "userextras/a_b"} {

@@ -75,6 +75,8 @@ type walk struct {
 	scopes    []scope
 	// parts numbers the elements of macros.
 	parts int
+	// mappings are the paths of values that are maps, as the conditions around the part of the expression say.
+	mappings []string
 	// counts are the numbers of steps of the macros around the part of the expression, from the outermost one.
 	counts []float64
 	// unbounded is a function whose work has no bound.
@@ -88,6 +90,14 @@ func (w *walk) isUnbounded(function string) result {
 }
 
 func (w *walk) of(e ast.Expr) result {
+	r := w.whatever(e)
+	if r.shape == unknown && r.path != "" && slices.Contains(w.mappings, r.path) {
+		r.shape = mapping
+	}
+	return r
+}
+
+func (w *walk) whatever(e ast.Expr) result {
 	switch e.Kind() {
 	case ast.LiteralKind:
 		if literal, ok := literalText(e); ok {
@@ -282,8 +292,14 @@ func (w *walk) entryOf(of value, key ast.Expr) (value, bool) {
 func (w *walk) call(e ast.Expr) result {
 	function, args := w.functionOf(e.AsCall())
 	results := make([]result, 0, len(args))
-	for _, arg := range args {
+	for i, arg := range args {
+		outer := len(w.mappings)
+		//guard:cost-maps-elsewhere
+		if function == operators.Conditional && i == 1 {
+			w.mappings = w.appendMappings(w.mappings, args[0])
+		}
 		results = append(results, w.of(arg))
+		w.mappings = w.mappings[:outer]
 	}
 	switch function {
 	case operators.Conditional:
@@ -296,6 +312,41 @@ func (w *walk) call(e ast.Expr) result {
 		own.cost = own.cost.plus(r.cost)
 	}
 	return own
+}
+
+// appendMappings appends the paths of the values that are maps if a condition is true: type(value) == type({}).
+func (w *walk) appendMappings(paths []string, condition ast.Expr) []string {
+	if condition.Kind() != ast.CallKind {
+		return paths
+	}
+	args := condition.AsCall().Args()
+	switch condition.AsCall().FunctionName() {
+	case operators.LogicalAnd:
+		return w.appendMappings(w.appendMappings(paths, args[0]), args[1])
+	case operators.Equals:
+		typed, of := argumentOf("type", args[0]), argumentOf("type", args[1])
+		if typed != nil && of != nil && of.Kind() == ast.MapKind {
+			if path := w.of(typed).path; path != "" {
+				paths = append(paths, path)
+			}
+		}
+	}
+	return paths
+}
+
+// argumentOf returns the argument of a call of a function with one argument, or nil. It looks through dyn.
+func argumentOf(function string, e ast.Expr) ast.Expr {
+	for e.Kind() == ast.CallKind && len(e.AsCall().Args()) == 1 {
+		switch e.AsCall().FunctionName() {
+		case function:
+			return e.AsCall().Args()[0]
+		case "dyn":
+			e = e.AsCall().Args()[0]
+		default:
+			return nil
+		}
+	}
+	return nil
 }
 
 // functionOf returns the name and the arguments of a call. The parser takes the first part of a name such as sets.contains for a receiver.

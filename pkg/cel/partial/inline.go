@@ -20,11 +20,13 @@ import (
 // maxNamesShown bounds the variables that an error lists.
 const maxNamesShown = 8
 
-// inliner replaces variables.NAME by the named expression. The replacement never changes which variable a name stands for:
+// inliner replaces variables.NAME by the named expression, and calls of unchanged by what they stand for. The replacement never changes which variable a name stands for:
 // macros must not bind the names of variables, nor any other name that a named expression reads, and a variable that a macro in
 // a named expression binds is renamed if a macro around the reference binds the same name.
 type inliner struct {
 	defined map[string]*ast.AST
+	// parse parses the expression that a call of unchanged stands for.
+	parse func(text string) (*ast.AST, error)
 	// fields are the values of fields of request.
 	fields map[string]string
 	// budget is for all expressions together.
@@ -43,27 +45,47 @@ func (in *inliner) inline(native *ast.AST) error {
 	walkScoped(native.Expr(), nil, func(e ast.Expr, scope []string) {
 		count++
 		addNames(e, names)
-		if _, ok := reference(e); ok {
+		if _, ok := reference(e); ok || isUnchanged(e) {
 			references = append(references, found{e, scope})
 		}
 	})
 	for _, r := range references {
-		name, _ := reference(r.expr)
-		definition, ok := in.defined[name]
-		if !ok {
-			return fmt.Errorf("expression %w: undeclared reference to %q%s", cel.ErrCompile, string(cel.Variables)+"."+name, in.declared(name))
+		definition, err := in.definition(r.expr)
+		if err != nil {
+			return err
 		}
 		count += len(definition.IDs())
 		if count > maxNodes {
 			return errTooLarge
 		}
-		definition, err := renamed(definition, r.scope, names)
+		definition, err = renamed(definition, r.scope, names)
 		if err != nil {
 			return err
 		}
 		next = in.replace(native, r.expr, definition, next)
 	}
 	return nil
+}
+
+// definition returns the expression for which a reference, or a call of unchanged, stands.
+func (in *inliner) definition(e ast.Expr) (*ast.AST, error) {
+	if isUnchanged(e) {
+		paths, err := cel.UnchangedPaths(e.AsCall().Args())
+		if err != nil {
+			return nil, err
+		}
+		return in.parse(cel.UnchangedText(paths))
+	}
+	name, _ := reference(e)
+	definition, ok := in.defined[name]
+	if !ok {
+		return nil, fmt.Errorf("expression %w: undeclared reference to %q%s", cel.ErrCompile, string(cel.Variables)+"."+name, in.declared(name))
+	}
+	return definition, nil
+}
+
+func isUnchanged(e ast.Expr) bool {
+	return e.Kind() == ast.CallKind && e.AsCall().FunctionName() == cel.UnchangedFunction && !e.AsCall().IsMemberFunction()
 }
 
 // declared returns a hint for an undeclared name: similar names, or else the names that are declared.

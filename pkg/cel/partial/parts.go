@@ -169,6 +169,8 @@ func pathOf(n *node) (root cel.Variable, path []string, ok bool) {
 		return extend(n.target, n.name)
 	case n.kind != callNode:
 		return "", nil, false
+	case n.name == "dyn" && len(n.args) == 1:
+		return pathOf(n.args[0])
 	case n.name == operators.Conditional:
 		for _, branch := range n.args[1:] {
 			if root, path, ok := pathOf(branch); ok && root == cel.Object {

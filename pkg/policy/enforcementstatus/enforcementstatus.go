@@ -9,7 +9,10 @@ import (
 	"slices"
 	"strings"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/proviso-authz/proviso/apis/authorization"
@@ -44,6 +47,43 @@ type Server struct {
 	Barrier func(namespace, name string, spec *policyv1alpha1.AuthorizationPolicySpec, isStored bool) *Barrier
 	// BarriersAreKnown reports whether Barrier knows the state of stored barriers. If nil, it does.
 	BarriersAreKnown func() bool
+	// LeavesOut reports whether kube-apiserver decides all requests of a user without Proviso: it calls no door about them, and barriers
+	// exempt them. If nil, it leaves out no user.
+	LeavesOut func(user.Info) bool
+}
+
+// LeftOut returns the indexes of the subjects of a policy whose requests to kube-apiserver are decided without Proviso, as far as their names
+// tell. It returns none if all rules are about requests that only this server gets.
+func (s Server) LeftOut(spec *policyv1alpha1.AuthorizationPolicySpec) (indexes []int) {
+	isElsewhere := func(rule policyv1alpha1.PolicyRule) bool {
+		return len(rule.NonResourceURLs) > 0 || slices.ContainsFunc(rule.APIGroups, func(group string) bool { return s.servedElsewhere(group, rule.APIVersions) })
+	}
+	//guard:status-subjects-left-out
+	if s.LeavesOut == nil || !slices.ContainsFunc(spec.Rules, isElsewhere) {
+		return nil
+	}
+	for i, subject := range spec.Subjects {
+		if s.leavesOut(subject) {
+			indexes = append(indexes, i)
+		}
+	}
+	return indexes
+}
+
+func (s Server) leavesOut(subject rbacv1.Subject) bool {
+	u := &user.DefaultInfo{Name: subject.Name}
+	namespace, name, err := serviceaccount.SplitUsername(subject.Name)
+	switch {
+	case subject.Kind == rbacv1.GroupKind:
+		u = &user.DefaultInfo{Groups: []string{subject.Name}}
+	case subject.Kind == rbacv1.ServiceAccountKind:
+		return s.LeavesOut(serviceaccount.UserInfo(subject.Namespace, subject.Name, ""))
+	case err == nil:
+		return s.LeavesOut(serviceaccount.UserInfo(namespace, name, ""))
+	case strings.HasPrefix(subject.Name, "system:node:"):
+		u.Groups = []string{user.NodesGroup}
+	}
+	return s.LeavesOut(u)
 }
 
 // Reads classifies the data that a condition reads. It is Request, Namespace or More, where each value includes the values before it. The
@@ -147,7 +187,21 @@ func (s Server) of(spec *policyv1alpha1.AuthorizationPolicySpec, reads Reads, b 
 	if spec.Enforcement == policyv1alpha1.PolicyEnforcementAudit {
 		audited(entries)
 	}
+	if len(spec.Subjects) > 0 && len(s.LeftOut(spec)) == len(spec.Subjects) {
+		leftOut(entries)
+	}
 	return entries
+}
+
+const subjectsLeftOut = "kube-apiserver decides all requests of these subjects without Proviso, and barriers exempt them, so that the policy does not apply"
+
+// leftOut changes entries to what they are if kube-apiserver decides all requests of the subjects of a policy without Proviso.
+func leftOut(entries []policyv1alpha1.RuleEnforcement) {
+	for i := range entries {
+		if e := &entries[i]; e.At != policyv1alpha1.EnforcedAtServer && e.At != policyv1alpha1.EnforcedAtReviews {
+			e.Result, e.Message = policyv1alpha1.ResultNotEnforced, subjectsLeftOut
+		}
+	}
 }
 
 // The messages of a policy with the enforcement Audit.

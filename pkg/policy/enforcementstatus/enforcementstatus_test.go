@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -18,6 +19,7 @@ import (
 	"github.com/proviso-authz/proviso/apis/policy"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
 	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
 )
 
@@ -384,6 +386,33 @@ func TestMessages(t *testing.T) {
 }
 
 // TestListsAtTheirBound shows eight names in a message, and says that there are more only if there are.
+func TestLeftOut(t *testing.T) {
+	t.Parallel()
+	server := enforcementstatus.Server{Coverage: coverage, FrontDoor: true, LeavesOut: manifest.Config{}.LeavesOut}
+	node, alice := rbacv1.Subject{Kind: rbacv1.GroupKind, Name: "system:nodes"}, rbacv1.Subject{Kind: rbacv1.UserKind, Name: "alice"}
+	const without = "kube-apiserver decides all requests of these subjects without Proviso, and barriers exempt them, so that the policy does not apply"
+	for _, tc := range []struct {
+		name     string
+		subjects []rbacv1.Subject
+		group    string
+		spec     policyv1alpha1.AuthorizationPolicySpec
+		want     metav1.ConditionStatus
+	}{
+		{name: "all subjects", subjects: []rbacv1.Subject{node, {Kind: rbacv1.ServiceAccountKind, Namespace: "kube-system", Name: "a"}}, want: metav1.ConditionFalse},
+		{name: "in Audit", subjects: []rbacv1.Subject{node}, spec: policyv1alpha1.AuthorizationPolicySpec{Enforcement: policyv1alpha1.PolicyEnforcementAudit}, want: metav1.ConditionFalse},
+		{name: "some subjects", subjects: []rbacv1.Subject{node, alice}, want: metav1.ConditionTrue},
+		{name: "everybody", want: metav1.ConditionTrue},
+		{name: "requests that only this server gets", subjects: []rbacv1.Subject{node}, group: demo, want: metav1.ConditionTrue},
+	} {
+		spec := tc.spec
+		spec.Effect, spec.Subjects, spec.Rules = deny, tc.subjects, []policyv1alpha1.PolicyRule{rule("create", tc.group, "pods")}
+		effective := enforcementstatus.Effective(server.Of(&spec, enforcementstatus.Request))
+		if effective.Status != tc.want || effective.Status == metav1.ConditionFalse && effective.Message != "rules[0] (create pods): "+without {
+			t.Errorf("%s: got %+v", tc.name, effective)
+		}
+	}
+}
+
 func TestListsAtTheirBound(t *testing.T) {
 	t.Parallel()
 	names := strings.Split("a,b,c,d,e,f,g,h,i", ",")

@@ -75,15 +75,15 @@ func (c *Checker) WithResources(published func() *Published) *Checker {
 	return &Checker{schemas: c.schemas, kinds: c.kinds, types: c.types, clean: c.clean, published: published}
 }
 
-// Check returns the mistakes in the rules, the variables and the condition of a policy. It checks variables and condition for
+// Check returns the mistakes in the rules, the variables and the condition of a policy, whose namespace is empty for a policy of the cluster. It checks variables and condition for
 // each kind that the rules name. An unknown schema gives no warning; the caller checks again from time to time, because schemas and resources may
 // appear later. Errors wrap ErrIncomplete; the result is never nil, and has the warnings that were found. Check blocks while
 // it fetches lists of resources and schemas.
-func (c *Checker) Check(policy *policyv1alpha1.AuthorizationPolicySpec) (*policyv1alpha1.TypeChecking, error) {
+func (c *Checker) Check(namespace string, policy *policyv1alpha1.AuthorizationPolicySpec) (*policyv1alpha1.TypeChecking, error) {
 	result := &policyv1alpha1.TypeChecking{}
 	var failures []error
 	if c.published != nil {
-		result.ExpressionWarnings, failures = checkNames(c.published(), policy.Rules)
+		result.ExpressionWarnings, failures = checkNames(c.published(), namespace, policy.Rules)
 	}
 	if policy.Condition == "" && len(policy.Variables) == 0 {
 		return result, incomplete(failures)

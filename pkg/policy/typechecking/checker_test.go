@@ -35,6 +35,12 @@ func TestCheck(t *testing.T) {
 	}{
 		{name: "right", policy: policy("widgets", `object.spec.size > 3 && oldObject.spec.color == request.userInfo.username`)},
 		{name: "without expressions", policy: policy("widgets", "")},
+		{name: "all but some fields", policy: policy("widgets", `unchanged(object, oldObject, ["spec.size", "metadata.annotations['a/b']"])`)},
+		{
+			name:   "all but a field that does not exist",
+			policy: policy("widgets", `unchanged(object, oldObject, ["spec.color", "spec.sise"])`),
+			want:   []string{"spec.condition: example.com/v1, Kind=Widget: unchanged: object.spec.sise: undefined field 'sise', did you mean 'size'?"},
+		},
 		{
 			name:   "no such field",
 			policy: policy("widgets", `object.spec.sise > 3`),
@@ -57,7 +63,7 @@ func TestCheck(t *testing.T) {
 				Rules:     []policyv1alpha1.PolicyRule{rule("other.example.com,example.com", "", "widgets")},
 			},
 			want: []string{
-				"spec.condition: example.com/v1beta1, Kind=Widget: ERROR: <input>:1:18: found no matching overload for '_>_' applied to '(string, int)'",
+				"spec.condition: example.com/v1beta1, Kind=Widget: ERROR: <input>:1:18: found no matching overload for '_>_' applied to '(string, int)'; a number is written without quotes, and a text in quotes",
 				"spec.condition: other.example.com/v1, Kind=Widget: ERROR: <input>:1:12: undefined field 'size'",
 			},
 		},
@@ -70,14 +76,14 @@ func TestCheck(t *testing.T) {
 			want: []string{
 				"spec.condition: demo.proviso.dev/v1alpha1, Kind=VirtualMachine: ERROR: <input>:1:53: undefined field 'storageClas', did you mean 'storageClassName'?; " +
 					"ERROR: <input>:1:128: found no matching overload for '_==_' applied to '(string, int)'; " +
-					"ERROR: <input>:1:194: found no matching overload for '_==_' applied to '(string, int)'",
+					"ERROR: <input>:1:194: found no matching overload for '_==_' applied to '(string, int)'; a number is written without quotes, and a text in quotes",
 			},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			c := checker(t, &schemas{table: widgets, own: ownSchemas(t)}, mapper(widgets, machine))
-			got, err := c.Check(tc.policy)
+			got, err := c.Check("", tc.policy)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -100,7 +106,7 @@ func TestWarningsAreBounded(t *testing.T) {
 			Expression: strings.Repeat(`object.nope || `, 40) + "true",
 		})
 	}
-	got, err := checker(t, &schemas{table: widgets}, mapper(widgets)).Check(long)
+	got, err := checker(t, &schemas{table: widgets}, mapper(widgets)).Check("", long)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +146,7 @@ func TestCheckFailures(t *testing.T) {
 			if tc.policy == nil {
 				tc.policy = bad
 			}
-			got, err := checker(t, tc.schemas, tc.kinds).Check(tc.policy)
+			got, err := checker(t, tc.schemas, tc.kinds).Check("", tc.policy)
 			if got == nil || len(got.ExpressionWarnings) != tc.wantWarnings {
 				t.Errorf("got %v, want %d warnings", got, tc.wantWarnings)
 			}
@@ -192,8 +198,8 @@ func TestTypesAreKept(t *testing.T) {
 					want  int
 				}{{0, 1}, {tc.expiry - time.Second, 1}, {2 * time.Second, 2}} {
 					time.Sleep(step.after)
-					first, firstErr := c.Check(policy("widgets", `object.nope`))
-					second, secondErr := c.Check(policy("widgets", `object.nope`))
+					first, firstErr := c.Check("", policy("widgets", `object.nope`))
+					second, secondErr := c.Check("", policy("widgets", `object.nope`))
 					if n := len(tc.schemas.kindsAsked()); n != step.want {
 						t.Errorf("after %s more: asked %d times, want %d", step.after, n, step.want)
 					}
@@ -245,7 +251,7 @@ func TestCleanPoliciesAreCheckedAgain(t *testing.T) {
 				c := checker(t, s, failingKinds{mapper(widgets), "broken.example.com"})
 				checked := policy("widgets", "variables.x > 1", size)
 				for range 2 {
-					if got, err := c.Check(checked); err != nil || len(got.ExpressionWarnings) > 0 {
+					if got, err := c.Check("", checked); err != nil || len(got.ExpressionWarnings) > 0 {
 						t.Fatalf("before: got %v, %v, want no mistake", got, err)
 					}
 				}
@@ -254,7 +260,7 @@ func TestCleanPoliciesAreCheckedAgain(t *testing.T) {
 				if tc.checked != nil {
 					checked = tc.checked
 				}
-				found, err := c.Check(checked)
+				found, err := c.Check("", checked)
 				got := ""
 				switch {
 				case err != nil:
@@ -282,7 +288,7 @@ func BenchmarkCheck(b *testing.B) {
 				b.Fatal(err)
 			}
 			for i := 0; b.Loop(); i++ {
-				if got, err := c.Check(policy("widgets", bc.next(i))); err != nil || len(got.ExpressionWarnings) > 0 {
+				if got, err := c.Check("", policy("widgets", bc.next(i))); err != nil || len(got.ExpressionWarnings) > 0 {
 					b.Fatalf("got %v, %v", got, err)
 				}
 			}
@@ -296,7 +302,7 @@ func TestCheckConcurrently(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			got, err := c.Check(policy("widgets,odds", `object.nope == variables.x`, policyv1alpha1.Variable{Name: "x", Expression: "object.spec"}))
+			got, err := c.Check("", policy("widgets,odds", `object.nope == variables.x`, policyv1alpha1.Variable{Name: "x", Expression: "object.spec"}))
 			if err != nil || len(got.ExpressionWarnings) != 3 {
 				t.Errorf("got %v, %v", got, err)
 			}
@@ -324,7 +330,7 @@ func TestCheckIsBounded(t *testing.T) {
 		table[group+"/v1/Widget"], groups = widgets["example.com/v1/Widget"], append(groups, group)
 	}
 	s := &schemas{table: table}
-	got, err := checker(t, s, mapper(table)).Check(&policyv1alpha1.AuthorizationPolicySpec{
+	got, err := checker(t, s, mapper(table)).Check("", &policyv1alpha1.AuthorizationPolicySpec{
 		Condition: strings.Repeat("true||", 1650) + "object.spec.size == 1",
 		Rules:     []policyv1alpha1.PolicyRule{rule(strings.Join(groups, ","), "v1", "widgets")},
 	})

@@ -241,7 +241,7 @@ func TestNewResourcesAreSeen(t *testing.T) {
 			kube.set(step.change)
 			time.Sleep(step.after)
 			for range 2 {
-				got, err := c.Check(policy("widgets", `object.spec.sise == 1`))
+				got, err := c.Check("", policy("widgets", `object.spec.sise == 1`))
 				if len(got.ExpressionWarnings) != step.want || (err != nil) != step.wantErr {
 					t.Errorf("%s: got %v, %v", step.name, warningsOf(got), err)
 				}
@@ -263,7 +263,7 @@ func TestGroupsThatAreDown(t *testing.T) {
 		openAPI:   document,
 		resources: map[string][]metav1.APIResource{"example.com/v1": published("Widget"), "stale.example.com/v1": nil},
 	})
-	got, err := checker(t, d, d).Check(&policyv1alpha1.AuthorizationPolicySpec{
+	got, err := checker(t, d, d).Check("", &policyv1alpha1.AuthorizationPolicySpec{
 		Condition: `object.spec.sise == 1`,
 		Rules:     []policyv1alpha1.PolicyRule{rule("stale.example.com,example.com", "", "widgets")},
 	})

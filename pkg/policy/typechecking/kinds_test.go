@@ -50,7 +50,7 @@ func TestKinds(t *testing.T) {
 			t.Parallel()
 			s := &schemas{}
 			kinds := mapper(table, schema.GroupVersionKind{Version: "v1", Kind: "Event"})
-			if _, err := checker(t, s, kinds).Check(&policyv1alpha1.AuthorizationPolicySpec{Condition: "true", Rules: tc.rules}); err != nil {
+			if _, err := checker(t, s, kinds).Check("", &policyv1alpha1.AuthorizationPolicySpec{Condition: "true", Rules: tc.rules}); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tc.want, s.kindsAsked()); diff != "" {
@@ -106,7 +106,7 @@ func TestWorkIsBounded(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			_, err := checker(t, tc.schemas, tc.kinds).Check(&policyv1alpha1.AuthorizationPolicySpec{
+			_, err := checker(t, tc.schemas, tc.kinds).Check("", &policyv1alpha1.AuthorizationPolicySpec{
 				Rules: tc.rules, Condition: "1",
 				Variables: []policyv1alpha1.Variable{{Name: "x", Expression: strings.Repeat("1", tc.text-1)}},
 			})
@@ -182,7 +182,7 @@ func TestAnswersOfMappers(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			s := &schemas{}
-			_, err := checker(t, s, tc.answer).Check(&policyv1alpha1.AuthorizationPolicySpec{Condition: "true", Rules: []policyv1alpha1.PolicyRule{tc.rule}})
+			_, err := checker(t, s, tc.answer).Check("", &policyv1alpha1.AuthorizationPolicySpec{Condition: "true", Rules: []policyv1alpha1.PolicyRule{tc.rule}})
 			if (err != nil) != tc.wantErr {
 				t.Errorf("got %v, want an error: %v", err, tc.wantErr)
 			}
@@ -199,7 +199,7 @@ func TestSubresourcesAreNotLookedUp(t *testing.T) {
 	t.Parallel()
 	kinds := &countingKinds{}
 	rules := []policyv1alpha1.PolicyRule{rule("core", "v1", "pods/exec,pods/eviction,replicationcontrollers/scale,*/scale,pods/*")}
-	if _, err := checker(t, &schemas{}, kinds).Check(&policyv1alpha1.AuthorizationPolicySpec{Condition: "true", Rules: rules}); err != nil || kinds.count != 0 {
+	if _, err := checker(t, &schemas{}, kinds).Check("", &policyv1alpha1.AuthorizationPolicySpec{Condition: "true", Rules: rules}); err != nil || kinds.count != 0 {
 		t.Errorf("looked up %d resources: %v", kinds.count, err)
 	}
 }

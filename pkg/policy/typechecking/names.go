@@ -53,15 +53,18 @@ var otherSubresources = map[string]sets.Set[string]{
 // names finds mistakes in the rules of a policy.
 type names struct {
 	published *Published
+	// namespace is the namespace of the policy, or empty.
+	namespace string
 	warnings  []policyv1alpha1.ExpressionWarning
 	failures  []error
 	looked    int
 }
 
 // checkNames returns warnings about groups, resources, versions and verbs in the rules of a policy that no server publishes. It
-// does not look up names in groups that are not known completely, and returns an error for each of these groups.
-func checkNames(published *Published, rules []policyv1alpha1.PolicyRule) ([]policyv1alpha1.ExpressionWarning, []error) {
-	n := &names{published: published}
+// does not look up names in groups that are not known completely, and returns an error for each of these groups. In the rules of a policy of a
+// namespace, it also warns of resources without a namespace.
+func checkNames(published *Published, namespace string, rules []policyv1alpha1.PolicyRule) ([]policyv1alpha1.ExpressionWarning, []error) {
+	n := &names{published: published, namespace: namespace}
 	for i := range rules {
 		if n.isOver() {
 			break
@@ -166,15 +169,20 @@ func (n *names) groupMeant(group string) string {
 // checked: it has a wildcard, or no server publishes it.
 func (n *names) resource(groups []string, entry string, path *field.Path) (f found, everything bool) {
 	name, sub, hasSub := strings.Cut(entry, "/")
-	if entry == all || slices.ContainsFunc(groups, func(g string) bool { return otherResources[g].Has(name) }) {
+	f, ok := n.published.find(groups, name)
+	isOther := slices.ContainsFunc(groups, func(g string) bool { return otherResources[g].Has(name) })
+	// A request for a namespace is in the namespace with its name.
+	if n.namespace != "" && (ok || isOther) && !f.isNamespaced && name != "namespaces" && name != "serviceaccounts" {
+		n.warn(path, "%q has no namespace, so that this policy, which is about requests in the namespace %q, never matches: write a ClusterAuthorizationPolicy", entry, n.namespace)
+	}
+	if entry == all || isOther {
 		return found{}, true
 	}
-	if _, ok := n.published.find(groups, name); !ok && name != all {
+	if !ok && name != all {
 		n.warn(path, "no resource %q in %s%s", name, inGroups(groups), n.resourceMeant(groups, name))
 		return found{}, true // the other names cannot be checked
 	}
 	if !hasSub {
-		f, _ = n.published.find(groups, name)
 		return f, false
 	}
 	if otherSubresources[all].Has(sub) || otherSubresources[name].Has(sub) {

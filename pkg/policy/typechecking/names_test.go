@@ -25,16 +25,17 @@ func kubernetes() *typechecking.Published {
 	every := metav1.Verbs(typechecking.ResourceVerbs)
 	p := typechecking.NewPublished()
 	p.Add(schema.GroupVersion{Version: "v1"}, []metav1.APIResource{
-		{Name: "pods", SingularName: "pod", Kind: "Pod", ShortNames: []string{"po"}, Verbs: every},
-		{Name: "pods/exec", Kind: "PodExecOptions", Verbs: metav1.Verbs{"create", "get"}},
+		{Name: "pods", Namespaced: true, SingularName: "pod", Kind: "Pod", ShortNames: []string{"po"}, Verbs: every},
+		{Name: "pods/exec", Namespaced: true, Kind: "PodExecOptions", Verbs: metav1.Verbs{"create", "get"}},
 		{Name: "pods/status", Kind: "Pod", Verbs: metav1.Verbs{"get", "patch", "update"}},
 		{Name: "nodes", SingularName: "node", Kind: "Node", ShortNames: []string{"no"}, Verbs: every},
 		{Name: "nodes/proxy", Kind: "NodeProxyOptions", Verbs: metav1.Verbs{"create", "delete", "get", "patch", "update"}},
 		{Name: "serviceaccounts", SingularName: "serviceaccount", Kind: "ServiceAccount", ShortNames: []string{"sa"}, Verbs: every},
+		{Name: "namespaces", SingularName: "namespace", Kind: "Namespace", Verbs: every},
 		{Name: "secrets", SingularName: "secret", Kind: "Secret", Verbs: every},
 	})
 	p.Add(schema.GroupVersion{Group: "apps", Version: "v1"}, []metav1.APIResource{
-		{Name: "deployments", SingularName: "deployment", Kind: "Deployment", ShortNames: []string{"deploy"}, Verbs: every},
+		{Name: "deployments", Namespaced: true, SingularName: "deployment", Kind: "Deployment", ShortNames: []string{"deploy"}, Verbs: every},
 		{Name: "deployments/scale", Kind: "Scale", Verbs: metav1.Verbs{"get", "patch", "update"}},
 	})
 	p.Add(schema.GroupVersion{Group: "autoscaling", Version: "v1"}, []metav1.APIResource{{Name: "horizontalpodautoscalers", Kind: "HorizontalPodAutoscaler", Verbs: every}})
@@ -53,42 +54,44 @@ func verbs(names string, groups, versions, resources string) policyv1alpha1.Poli
 
 func TestNames(t *testing.T) {
 	t.Parallel()
+	const noNamespace = ` has no namespace, so that this policy, which is about requests in the namespace "shop", never matches: write a ClusterAuthorizationPolicy`
 	for _, tc := range []struct {
-		name string
-		rule policyv1alpha1.PolicyRule
-		want []string
+		name      string
+		rule      policyv1alpha1.PolicyRule
+		want      []string
+		namespace string
 	}{
-		{"all known", verbs("get,create,*", "core,apps", "v1", "pods,deployments,pods/exec,deployments/scale,*/scale"), nil},
-		{"wildcards", verbs("*", "*", "*", "*"), nil},
-		{"a resource of one of several groups", rule("core,apps", "", "deployments"), nil},
-		{"a resource of some group", rule("*", "", "deployments"), nil},
-		{"a singular", rule("core", "", "pod"), []string{`spec.rules[0].resources[0]: no resource "pod" in the core API group ""; did you mean "pods"?`}},
-		{"a short name", rule("core", "", "pods,sa"), []string{`spec.rules[0].resources[1]: no resource "sa" in the core API group ""; did you mean "serviceaccounts"?`}},
-		{"a spelling mistake", rule("core", "", "scerets"), []string{`spec.rules[0].resources[0]: no resource "scerets" in the core API group ""; did you mean "secrets"?`}},
-		{"another group", rule("core", "", "deployments"), []string{`spec.rules[0].resources[0]: no resource "deployments" in the core API group ""; it is in the API group "apps"`}},
-		{"a spelling mistake and another group", rule("apps,autoscaling", "", "scerets"), []string{`spec.rules[0].resources[0]: no resource "scerets" in the API groups "apps" or "autoscaling"; did you mean "secrets"?`}},
-		{"nothing like it", rule("*", "", "elephants"), []string{`spec.rules[0].resources[0]: no resource "elephants" in the 5 API groups`}},
-		{"the core group by name", policyv1alpha1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{"core"}, Resources: []string{"pods"}}, []string{`spec.rules[0].apiGroups[0]: no server has the API group "core"; the core group is ""`}},
-		{"a group with a version", rule("apps/v1", "", "deployments"), []string{`spec.rules[0].apiGroups[0]: no server has the API group "apps/v1"; did you mean "apps"? Versions belong into apiVersions`}},
-		{"the beginning of a group", rule("certificates", "", "x"), []string{`spec.rules[0].apiGroups[0]: no server has the API group "certificates"; did you mean "certificates.k8s.io"?`}},
-		{"a spelling mistake in a group", rule("app", "", "x"), []string{`spec.rules[0].apiGroups[0]: no server has the API group "app"; did you mean "apps"?`}},
-		{"a group of a CustomResourceDefinition to come", rule("later.example.com", "v7", "widgets"), []string{`spec.rules[0].apiGroups[0]: no server has the API group "later.example.com"`}},
-		{"a version", rule("autoscaling", "v1,v3", "horizontalpodautoscalers"), []string{`spec.rules[0].apiVersions[1]: no resource of the rule is served in the version "v3": the versions are v1, v2`}},
-		{"a version of one of several resources", rule("autoscaling,apps", "v2", "deployments,horizontalpodautoscalers"), nil},
-		{"a version beside an unknown resource", rule("core", "v7", "pod"), []string{`spec.rules[0].resources[0]: no resource "pod" in the core API group ""; did you mean "pods"?`}},
-		{"a subresource", rule("core", "", "pods/exce"), []string{`spec.rules[0].resources[0]: no subresource "exce" of "pods"; did you mean "exec"?`}},
-		{"a subresource unlike any", rule("core", "", "pods/zoom"), []string{`spec.rules[0].resources[0]: no subresource "zoom" of "pods"; there are "exec" and "status"`}},
-		{"a subresource of one without", rule("core", "", "secrets/data"), []string{`spec.rules[0].resources[0]: no subresource "data" of "secrets", which has none`}},
-		{"a subresource of all resources", rule("core,apps", "", "*/scal"), []string{`spec.rules[0].resources[0]: no subresource "scal" of any resource in the API groups "" or "apps"; did you mean "scale"?`}},
-		{"what is not published", verbs("get", "core,apps", "v1", "nodes/metrics,nodes/stats,deployments/finalizers,*/finalizers"), nil},
-		{"what is only authorized", verbs("impersonate,sign,approve", "core,authentication.k8s.io,certificates.k8s.io", "", "users,groups,userextras/scopes,uids,signers,serviceaccounts"), nil},
-		{"a verb that is not served", verbs("create,update", "authentication.k8s.io", "", "tokenreviews"), []string{`spec.rules[0].verbs[1]: no resource of the rule has the verb "update": the verbs are create`}},
-		{"a verb of one of several resources", verbs("list", "core", "", "pods,pods/exec"), nil},
-		{"a verb of no subresource", verbs("list", "core", "", "pods/exec"), []string{`spec.rules[0].verbs[0]: no resource of the rule has the verb "list": the verbs are create, get`}},
-		{"a spelling mistake in a verb", verbs("craete", "core", "", "pods"), []string{`spec.rules[0].verbs[0]: no request for a resource has the verb "craete"; did you mean "create"?`}},
-		{"a verb of another system", verbs("read", "core", "", "pods"), []string{`spec.rules[0].verbs[0]: no request for a resource has the verb "read"; did you mean "get", "list" and "watch"?`}},
-		{"verbs of authorizers", verbs("bind,escalate,use,impersonate,approve,sign,attest,restrict,granular,granular:spec,impersonate:user-info,request-serviceaccounts-token-audience", "core", "", "pods"), nil},
-		{"paths", policyv1alpha1.PolicyRule{Verbs: []string{"get", "*", "list"}, NonResourceURLs: []string{"/x"}}, []string{`spec.rules[0].verbs[2]: no request for a path has the verb "list": the verbs are get, post, put, patch, delete, head, options`}},
+		{name: "all known", rule: verbs("get,create,*", "core,apps", "v1", "pods,deployments,pods/exec,deployments/scale,*/scale")},
+		{name: "wildcards", rule: verbs("*", "*", "*", "*")},
+		{name: "a resource of one of several groups", rule: rule("core,apps", "", "deployments")},
+		{name: "a resource of some group", rule: rule("*", "", "deployments")},
+		{name: "a singular", rule: rule("core", "", "pod"), want: []string{`spec.rules[0].resources[0]: no resource "pod" in the core API group ""; did you mean "pods"?`}},
+		{name: "a short name", rule: rule("core", "", "pods,sa"), want: []string{`spec.rules[0].resources[1]: no resource "sa" in the core API group ""; did you mean "serviceaccounts"?`}},
+		{name: "a spelling mistake", rule: rule("core", "", "scerets"), want: []string{`spec.rules[0].resources[0]: no resource "scerets" in the core API group ""; did you mean "secrets"?`}},
+		{name: "another group", rule: rule("core", "", "deployments"), want: []string{`spec.rules[0].resources[0]: no resource "deployments" in the core API group ""; it is in the API group "apps"`}},
+		{name: "a spelling mistake and another group", rule: rule("apps,autoscaling", "", "scerets"), want: []string{`spec.rules[0].resources[0]: no resource "scerets" in the API groups "apps" or "autoscaling"; did you mean "secrets"?`}},
+		{name: "nothing like it", rule: rule("*", "", "elephants"), want: []string{`spec.rules[0].resources[0]: no resource "elephants" in the 5 API groups`}},
+		{name: "the core group by name", rule: policyv1alpha1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{"core"}, Resources: []string{"pods"}}, want: []string{`spec.rules[0].apiGroups[0]: no server has the API group "core"; the core group is ""`}},
+		{name: "a group with a version", rule: rule("apps/v1", "", "deployments"), want: []string{`spec.rules[0].apiGroups[0]: no server has the API group "apps/v1"; did you mean "apps"? Versions belong into apiVersions`}},
+		{name: "the beginning of a group", rule: rule("certificates", "", "x"), want: []string{`spec.rules[0].apiGroups[0]: no server has the API group "certificates"; did you mean "certificates.k8s.io"?`}},
+		{name: "a spelling mistake in a group", rule: rule("app", "", "x"), want: []string{`spec.rules[0].apiGroups[0]: no server has the API group "app"; did you mean "apps"?`}},
+		{name: "a group of a CustomResourceDefinition to come", rule: rule("later.example.com", "v7", "widgets"), want: []string{`spec.rules[0].apiGroups[0]: no server has the API group "later.example.com"`}},
+		{name: "a version", rule: rule("autoscaling", "v1,v3", "horizontalpodautoscalers"), want: []string{`spec.rules[0].apiVersions[1]: no resource of the rule is served in the version "v3": the versions are v1, v2`}},
+		{name: "a version of one of several resources", rule: rule("autoscaling,apps", "v2", "deployments,horizontalpodautoscalers")},
+		{name: "a version beside an unknown resource", rule: rule("core", "v7", "pod"), want: []string{`spec.rules[0].resources[0]: no resource "pod" in the core API group ""; did you mean "pods"?`}},
+		{name: "a subresource", rule: rule("core", "", "pods/exce"), want: []string{`spec.rules[0].resources[0]: no subresource "exce" of "pods"; did you mean "exec"?`}},
+		{name: "a subresource unlike any", rule: rule("core", "", "pods/zoom"), want: []string{`spec.rules[0].resources[0]: no subresource "zoom" of "pods"; there are "exec" and "status"`}},
+		{name: "a subresource of one without", rule: rule("core", "", "secrets/data"), want: []string{`spec.rules[0].resources[0]: no subresource "data" of "secrets", which has none`}},
+		{name: "a subresource of all resources", rule: rule("core,apps", "", "*/scal"), want: []string{`spec.rules[0].resources[0]: no subresource "scal" of any resource in the API groups "" or "apps"; did you mean "scale"?`}},
+		{name: "what is not published", rule: verbs("get", "core,apps", "v1", "nodes/metrics,nodes/stats,deployments/finalizers,*/finalizers")},
+		{name: "what is only authorized", rule: verbs("impersonate,sign,approve", "core,authentication.k8s.io,certificates.k8s.io", "", "users,groups,userextras/scopes,uids,signers,serviceaccounts")},
+		{name: "a verb that is not served", rule: verbs("create,update", "authentication.k8s.io", "", "tokenreviews"), want: []string{`spec.rules[0].verbs[1]: no resource of the rule has the verb "update": the verbs are create`}},
+		{name: "a verb of one of several resources", rule: verbs("list", "core", "", "pods,pods/exec")},
+		{name: "a verb of no subresource", rule: verbs("list", "core", "", "pods/exec"), want: []string{`spec.rules[0].verbs[0]: no resource of the rule has the verb "list": the verbs are create, get`}},
+		{name: "a spelling mistake in a verb", rule: verbs("craete", "core", "", "pods"), want: []string{`spec.rules[0].verbs[0]: no request for a resource has the verb "craete"; did you mean "create"?`}},
+		{name: "a verb of another system", rule: verbs("read", "core", "", "pods"), want: []string{`spec.rules[0].verbs[0]: no request for a resource has the verb "read"; did you mean "get", "list" and "watch"?`}},
+		{name: "verbs of authorizers", rule: verbs("bind,escalate,use,impersonate,approve,sign,attest,restrict,granular,granular:spec,impersonate:user-info,request-serviceaccounts-token-audience", "core", "", "pods")},
+		{name: "paths", rule: policyv1alpha1.PolicyRule{Verbs: []string{"get", "*", "list"}, NonResourceURLs: []string{"/x"}}, want: []string{`spec.rules[0].verbs[2]: no request for a path has the verb "list": the verbs are get, post, put, patch, delete, head, options`}},
 		{name: "a wildcard for versions beside one", rule: rule("autoscaling", "*,v1", "horizontalpodautoscalers")},
 		{name: "a version beside a wildcard for resources", rule: rule("autoscaling", "v9", "*,horizontalpodautoscalers")},
 		{name: "a version beside what is not published", rule: rule("core", "v9", "nodes/log,pods")},
@@ -167,11 +170,19 @@ func TestNames(t *testing.T) {
 		},
 		{name: "every verb of paths", rule: policyv1alpha1.PolicyRule{Verbs: []string{"get", "post", "put", "patch", "delete", "head", "options"}, NonResourceURLs: []string{"*"}}},
 		{name: "nothing", rule: policyv1alpha1.PolicyRule{}},
+		{name: "resources with a namespace", namespace: "shop", rule: rule("core,apps", "", "pods,pods/exec,deployments,*/scale,namespaces,*")},
+		{name: "names that no server publishes, in a namespace", namespace: "shop", rule: verbs("get", "core", "", "serviceaccounts,pods/finalizers")},
+		{
+			name: "resources without a namespace", namespace: "shop", rule: rule("core", "", "pods,nodes,nodes/proxy"),
+			want: []string{"spec.rules[0].resources[1]: \"nodes\"" + noNamespace, "spec.rules[0].resources[2]: \"nodes/proxy\"" + noNamespace},
+		},
+		{name: "what is only authorized, without a namespace", namespace: "shop", rule: verbs("sign", "certificates.k8s.io", "", "signers"), want: []string{"spec.rules[0].resources[0]: \"signers\"" + noNamespace}},
+		{name: "a spelling mistake in a namespace", namespace: "shop", rule: rule("core", "", "nods"), want: []string{`spec.rules[0].resources[0]: no resource "nods" in the core API group ""; did you mean "nodes" or "pods"?`}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			c := checker(t, &schemas{}, mapper(nil)).WithResources(kubernetes)
-			got, err := c.Check(&policyv1alpha1.AuthorizationPolicySpec{Rules: []policyv1alpha1.PolicyRule{tc.rule}})
+			got, err := c.Check(tc.namespace, &policyv1alpha1.AuthorizationPolicySpec{Rules: []policyv1alpha1.PolicyRule{tc.rule}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -192,7 +203,7 @@ func TestNamesAreBounded(t *testing.T) {
 	rules := slices.Repeat([]policyv1alpha1.PolicyRule{{Verbs: names, APIGroups: []string{"", "apps"}, Resources: names}}, 64)
 	calls := 0
 	c := checker(t, &schemas{}, mapper(nil)).WithResources(func() *typechecking.Published { calls++; return kubernetes() })
-	got, err := c.Check(&policyv1alpha1.AuthorizationPolicySpec{Rules: rules})
+	got, err := c.Check("", &policyv1alpha1.AuthorizationPolicySpec{Rules: rules})
 	if err != nil || len(got.ExpressionWarnings) != typechecking.MaxWarnings || calls != 1 {
 		t.Errorf("got %d warnings, %d lists of resources, %v", len(got.ExpressionWarnings), calls, err)
 	}
@@ -211,7 +222,7 @@ func TestVerbsOfOtherSystems(t *testing.T) {
 		"approve": "", // of an authorizer
 	} {
 		c := checker(t, &schemas{}, mapper(nil)).WithResources(func() *typechecking.Published { return published })
-		got, err := c.Check(&policyv1alpha1.AuthorizationPolicySpec{Rules: []policyv1alpha1.PolicyRule{verbs(verb, "core", "", "pods")}})
+		got, err := c.Check("", &policyv1alpha1.AuthorizationPolicySpec{Rules: []policyv1alpha1.PolicyRule{verbs(verb, "core", "", "pods")}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -269,7 +280,7 @@ func TestSuggestionsAreBounded(t *testing.T) {
 		},
 	} {
 		c := checker(t, &schemas{}, mapper(nil)).WithResources(func() *typechecking.Published { return published })
-		got, err := c.Check(&policyv1alpha1.AuthorizationPolicySpec{Rules: []policyv1alpha1.PolicyRule{tc.rule}})
+		got, err := c.Check("", &policyv1alpha1.AuthorizationPolicySpec{Rules: []policyv1alpha1.PolicyRule{tc.rule}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -311,7 +322,7 @@ func TestNamesEndAtTheirBound(t *testing.T) {
 			published := kubernetes()
 			published.Add(schema.GroupVersion{Group: "example.com", Version: "v1"}, []metav1.APIResource{{Name: "widgets", Kind: "Widget", Verbs: metav1.Verbs{"create"}}})
 			c := checker(t, &schemas{table: widgets}, mapper(widgets)).WithResources(func() *typechecking.Published { return published })
-			got, err := c.Check(&policyv1alpha1.AuthorizationPolicySpec{Rules: tc.rules, Condition: tc.condition})
+			got, err := c.Check("", &policyv1alpha1.AuthorizationPolicySpec{Rules: tc.rules, Condition: tc.condition})
 			if err != nil || len(got.ExpressionWarnings) != tc.wantWarnings {
 				t.Errorf("got %d warnings, %v, want %d", len(got.ExpressionWarnings), err, tc.wantWarnings)
 			}
@@ -345,7 +356,7 @@ func TestNamesOfUnknownServers(t *testing.T) {
 				kube.resources[down+"/v1"] = nil
 			}
 			resources := typechecking.NewDiscovery(kube.client(t)).Published
-			got, err := checker(t, &schemas{}, mapper(nil)).WithResources(resources).Check(&policyv1alpha1.AuthorizationPolicySpec{Rules: []policyv1alpha1.PolicyRule{tc.rule}})
+			got, err := checker(t, &schemas{}, mapper(nil)).WithResources(resources).Check("", &policyv1alpha1.AuthorizationPolicySpec{Rules: []policyv1alpha1.PolicyRule{tc.rule}})
 			if len(got.ExpressionWarnings) != tc.want || (err != nil) != tc.fails || (tc.fails && !errors.Is(err, typechecking.ErrIncomplete)) {
 				t.Errorf("got %q, %v", warningsOf(got), err)
 			}
@@ -370,7 +381,7 @@ func TestUnknownGroupsAreBounded(t *testing.T) {
 	}
 	c := checker(t, &schemas{}, mapper(nil)).WithResources(func() *typechecking.Published { return published })
 	allocations := testing.AllocsPerRun(1, func() {
-		if result, err := c.Check(policy); err != nil || len(result.ExpressionWarnings) != typechecking.MaxWarnings {
+		if result, err := c.Check("", policy); err != nil || len(result.ExpressionWarnings) != typechecking.MaxWarnings {
 			t.Errorf("got %d warnings and %v", len(result.ExpressionWarnings), err)
 		}
 	})
@@ -393,7 +404,7 @@ func TestFailuresAreReportedOnce(t *testing.T) {
 	} {
 		kube := &publisher{down: tc.down, resources: map[string][]metav1.APIResource{"v1": published("Pod")}}
 		c := checker(t, &schemas{}, failingKinds{mapper(nil), ""}).WithResources(typechecking.NewDiscovery(kube.client(t)).Published)
-		got, err := c.Check(&policyv1alpha1.AuthorizationPolicySpec{Condition: "true", Rules: []policyv1alpha1.PolicyRule{rule("core", "v1", "pods")}})
+		got, err := c.Check("", &policyv1alpha1.AuthorizationPolicySpec{Condition: "true", Rules: []policyv1alpha1.PolicyRule{rule("core", "v1", "pods")}})
 		if !errors.Is(err, typechecking.ErrIncomplete) || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), tc.miss) || len(got.ExpressionWarnings) > 0 {
 			t.Errorf("%s: got %v and %q, want an error with %q once", tc.name, err, warningsOf(got), tc.want)
 		}

@@ -92,6 +92,8 @@ func (p *Published) failureOf(group string) error {
 type found struct {
 	// versions are the versions that have it, and verbs its verbs in any of them.
 	versions, verbs sets.Set[string]
+	// isNamespaced says that it has a namespace in one of them.
+	isNamespaced bool
 }
 
 // find looks for a resource, or for a subresource such as pods/exec, in groups.
@@ -103,6 +105,7 @@ func (p *Published) find(groups []string, name string) (found, bool) {
 				if resources[i].Name == name {
 					f.versions.Insert(version)
 					f.verbs.Insert(resources[i].Verbs...)
+					f.isNamespaced = f.isNamespaced || resources[i].Namespaced
 				}
 			}
 		}

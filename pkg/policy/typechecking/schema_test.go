@@ -54,7 +54,7 @@ func TestSchemas(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := checker(t, &schemas{table: widgets}, mapper(widgets)).Check(policy("odds", tc.condition))
+			got, err := checker(t, &schemas{table: widgets}, mapper(widgets)).Check("", policy("odds", tc.condition))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -88,7 +88,7 @@ func TestLargeSchema(t *testing.T) {
 		`object.f19999 == 1`: "",
 		`object.f99999 == 1`: "undefined field",
 	} {
-		got, err := c.Check(policy("larges", condition))
+		got, err := c.Check("", policy("larges", condition))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,7 +119,7 @@ func TestKubernetesSchemas(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := c.Check(&policyv1alpha1.AuthorizationPolicySpec{Condition: tc.condition, Rules: []policyv1alpha1.PolicyRule{rule(tc.group, "v1", tc.resource)}})
+			got, err := c.Check("", &policyv1alpha1.AuthorizationPolicySpec{Condition: tc.condition, Rules: []policyv1alpha1.PolicyRule{rule(tc.group, "v1", tc.resource)}})
 			if err != nil {
 				t.Fatal(err)
 			}

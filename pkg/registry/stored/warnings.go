@@ -7,9 +7,8 @@ package stored
 
 import (
 	"fmt"
-	"strings"
-	"unicode"
 
+	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/excerpt"
 )
 
@@ -29,7 +28,7 @@ func boundedWarnings(warnings []string) []string {
 	var result []string
 	left := maxWarningBytes - maxRestBytes
 	for i, warning := range warnings {
-		line := excerpt.Of(oneLine(warning), maxOneWarningBytes)
+		line := excerpt.Of(authorization.OneLine(warning), maxOneWarningBytes)
 		if len(line) > left {
 			return append(result, fmt.Sprintf("there are %d more warnings", len(warnings)-i))
 		}
@@ -37,14 +36,4 @@ func boundedWarnings(warnings []string) []string {
 		left -= len(line)
 	}
 	return result
-}
-
-// oneLine returns a text as valid UTF-8 without control characters.
-func oneLine(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(text, "?"))
 }

@@ -153,7 +153,7 @@ func Review(ctx context.Context, reviewer *Reviewer, record authorizer.Attribute
 // Warn adds warnings to the response.
 func Warn(ctx context.Context, warnings ...string) {
 	for _, text := range warnings {
-		warning.AddWarning(ctx, "", text)
+		warning.AddWarning(ctx, "", authorization.OneLine(text))
 	}
 }
 

@@ -14,14 +14,11 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
 
 	policyclient "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
@@ -100,7 +97,6 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
 // The errors of arguments and flags.
 var (
 	errArguments = errors.New("you must specify two arguments: verb resource or verb resource/resourceName; see 'kubectl proviso who-can --help'")
-	errNamespace = errors.New("with -f, you must specify --namespace or --all-namespaces: no kubeconfig is read")
 )
 
 func (o *options) run(ctx context.Context, args []string) error {
@@ -110,7 +106,7 @@ func (o *options) run(ctx context.Context, args []string) error {
 	case question.IsURL(args[1]) && o.Subresource != "":
 		return question.ErrURLSubresource
 	case len(o.files.Names) > 0 && !question.IsURL(args[1]) && o.NamespaceFlag() == "" && !o.AllNamespaces:
-		return errNamespace
+		return question.ErrNamespace
 	}
 	if err := o.output.Validate(); err != nil {
 		return err
@@ -171,48 +167,13 @@ func (o *options) readFiles(ctx context.Context, target string, compiler *partia
 		if !o.AllNamespaces {
 			o.Namespace = o.NamespaceFlag()
 		}
-		o.resourceWithoutServer(target)
+		o.ReadWithoutServer(target, o.Warn)
 	}
 	documents, errs := o.files.Read(o.In)
 	if len(errs) > 0 {
 		return nil, utilerrors.NewAggregate(errs)
 	}
-	return fromFiles(ctx, documents, o.NamespaceFlag(), compiler, o.Warn)
-}
-
-// resourceWithoutServer sets the resource. If Kubernetes does not have it, it is taken as it is, as RESOURCE.VERSION.GROUP or RESOURCE.GROUP.
-func (o *options) resourceWithoutServer(target string) {
-	known := question.Question{}
-	if err := known.ReadResource(builtin(), target, func(string) {}); err == nil && known.Resource.Version != "" {
-		o.Resource, o.Name = known.Resource, known.Name
-		return
-	}
-	resource, name, _ := strings.Cut(target, "/")
-	full, partly := schema.ParseResourceArg(strings.ToLower(resource))
-	o.Resource, o.Name = partly.WithVersion(""), name
-	if full != nil && isVersion(full.Version) {
-		o.Resource = *full
-	}
-	if o.Resource.Version == "" && resource != "*" {
-		o.Warn("the version of the resource is not known without a cluster: name it, as in deployments.v1.apps, if policies are for certain versions")
-	}
-}
-
-// isVersion reports whether a text looks like a version: demo in virtualmachines.demo.proviso.dev does not.
-func isVersion(text string) bool {
-	return len(text) > 1 && text[0] == 'v' && text[1] >= '0' && text[1] <= '9'
-}
-
-// builtin returns a mapper of the resources of Kubernetes.
-func builtin() meta.RESTMapper {
-	versions := scheme.Scheme.PrioritizedVersionsAllGroups()
-	mapper := meta.NewDefaultRESTMapper(versions)
-	for _, version := range versions {
-		for kind := range scheme.Scheme.KnownTypes(version) {
-			mapper.Add(version.WithKind(kind), meta.RESTScopeNamespace) // the scope is not used
-		}
-	}
-	return mapper
+	return fromFiles(ctx, documents, o.NamespaceFlag(), compiler, o.WarnOthers)
 }
 
 // print prints the report, and the warnings and gaps to standard error.

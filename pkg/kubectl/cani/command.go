@@ -105,10 +105,10 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
 
 // The errors of arguments and flags.
 var (
-	errArguments  = errors.New("you must specify two arguments: verb resource or verb resource/resourceName; see 'kubectl proviso can-i --help'")
-	errListArgs   = errors.New("list option must be specified with no arguments")
-	errListFlags  = errors.New("list option can't be specified with neither quiet, all-namespaces, filename nor subresource options")
-	errNoHeaders  = errors.New("--no-headers cannot be set without --list specified")
+	errArguments = errors.New("you must specify two arguments: verb resource or verb resource/resourceName; see 'kubectl proviso can-i --help'")
+	errListArgs  = errors.New("list option must be specified with no arguments")
+	errListFlags = errors.New("list option can't be specified with neither quiet, all-namespaces, filename nor subresource options")
+	errNoHeaders = errors.New("--no-headers cannot be set without --list specified")
 )
 
 func (o *options) run(ctx context.Context, args []string) error {

@@ -17,11 +17,11 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/client-go/kubernetes"
 
 	policyclient "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
 	"github.com/proviso-authz/proviso/pkg/kubectl/command"
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 	"github.com/proviso-authz/proviso/pkg/kubectl/question"
@@ -120,7 +120,7 @@ func (o *options) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return o.print(reportOf(ctx, in, o.Record(), compilers.Policies))
+	return o.print(terminal.From(ctx), reportOf(ctx, in, o.Record(), compilers.Policies))
 }
 
 // read reads the arguments, and the roles, bindings and policies.
@@ -177,7 +177,7 @@ func (o *options) readFiles(ctx context.Context, target string, compiler *partia
 }
 
 // print prints the report, and the warnings and gaps to standard error.
-func (o *options) print(r *report) error {
+func (o *options) print(screen *terminal.Terminal, r *report) error {
 	for _, text := range r.Warnings {
 		o.Warn(text)
 	}
@@ -188,7 +188,7 @@ func (o *options) print(r *report) error {
 	if o.output.Value == outputJSON {
 		err = printable.WriteJSON(o.Out, r, "    ")
 	} else {
-		err = printTable(o.Out, r)
+		err = printTable(o.Out, r, screen)
 	}
 	if err != nil {
 		return err
@@ -203,23 +203,22 @@ func (o *options) print(r *report) error {
 }
 
 // printTable prints a row for each binding and policy that decides for a subject, and then the policies that restrict the request.
-func printTable(out io.Writer, r *report) error {
-	w := printers.GetNewTabWriter(out)
-	printable.WriteRow(w, "-", "ANSWER", "SUBJECT", "EFFECT", "CONDITION", "BY", "DESCRIPTION")
+func printTable(out io.Writer, r *report, screen *terminal.Terminal) error {
+	table := &printable.Table{Headers: []string{"ANSWER", "SUBJECT", "EFFECT", "CONDITION", "BY", "DESCRIPTION"}, Long: 3, Empty: "-"}
 	for i := range r.Subjects {
 		s := &r.Subjects[i]
-		for _, p := range s.Parts {
-			printable.WriteRow(w, "-", s.Answer.Text(), s.String(), string(p.Effect), p.text(), p.Source.String(), p.Description)
+		for k := range s.Parts {
+			p := &s.Parts[k]
+			table.Add(p.below(screen), s.Answer.Text(), s.String(), string(p.Effect), p.text(), p.Source.String(), p.Description)
 		}
 	}
-	if err := w.Flush(); err != nil || len(r.Restrictions) == 0 {
+	if err := table.Print(out, screen.Width()); err != nil || len(r.Restrictions) == 0 {
 		return err
 	}
 	if _, err := fmt.Fprintln(out); err != nil {
 		return err
 	}
-	w = printers.GetNewTabWriter(out) // a writer keeps the widths of its columns
-	printable.WriteRow(w, "-", "RESTRICTED BY", "EFFECT", "SUBJECTS", "CONDITION", "DESCRIPTION")
+	table = &printable.Table{Headers: []string{"RESTRICTED BY", "EFFECT", "SUBJECTS", "CONDITION", "DESCRIPTION"}, Long: 3, Empty: "-"}
 	for i := range r.Restrictions {
 		x := &r.Restrictions[i]
 		subjects := make([]string, 0, len(x.Subjects))
@@ -229,9 +228,14 @@ func printTable(out io.Writer, r *report) error {
 		if x.AllUsers {
 			subjects = append(subjects, "all users")
 		}
-		printable.WriteRow(w, "-", x.Source.String(), string(x.Effect), strings.Join(subjects, ", "), x.text(), x.Description)
+		table.Add(x.below(screen), x.Source.String(), string(x.Effect), strings.Join(subjects, ", "), x.text(), x.Description)
 	}
-	return w.Flush()
+	return table.Print(out, screen.Width())
+}
+
+// below returns the lines of a condition that is printed below its row, with the names of variables.
+func (p *part) below(screen *terminal.Terminal) func() []string {
+	return func() []string { return answer.Named(p.text(), p.variables, screen.Width()) }
 }
 
 // text returns the condition in words, or as it is.

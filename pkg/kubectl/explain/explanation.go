@@ -64,7 +64,7 @@ type explanation struct {
 
 	// isSchemaKnown says that the schema of the object accepts the near miss.
 	isSchemaKnown bool
-	// isOfCluster says that the policies are those of a cluster.
+	// isOfCluster says that the policies come from a cluster.
 	isOfCluster bool
 }
 

@@ -42,7 +42,7 @@ type input struct {
 	isPermitted *bool
 	// isSelf says that the request is about the user of the client.
 	isSelf bool
-	// isOfCluster says that the policies are those of a cluster.
+	// isOfCluster says that the policies come from a cluster.
 	isOfCluster bool
 	// schemas are the schemas of objects that the cluster publishes, or of files.
 	schemas         resolver.SchemaResolver

@@ -22,7 +22,7 @@ import (
 // dryRun has the server check policies as when they are stored.
 type dryRun struct {
 	client policyclient.PolicyV1alpha1Interface
-	// warnings are those of the last request.
+	// warnings has the warnings of the last request.
 	warnings []string
 }
 

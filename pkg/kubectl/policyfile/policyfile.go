@@ -93,8 +93,8 @@ func (l *Loader) Load(ctx context.Context, documents ...document.Document) {
 
 func (l *Loader) load(ctx context.Context, d document.Document, meta metav1.TypeMeta) {
 	kind := meta.GroupVersionKind()
-	//guard:policy-files-misspelt-groups
 	isMisspelt := slices.Contains(kinds, kind.Kind) && len(suggestion.Near(kind.Group, []string{policyv1alpha1.GroupName})) > 0
+	//guard:policy-files-misspelt-groups
 	if kind.Group != policyv1alpha1.GroupName && !isMisspelt {
 		l.Others = append(l.Others, d)
 		return

@@ -24,9 +24,9 @@ import (
 // The errors of arguments.
 var (
 	errEmptyParts = errors.New("the verb and the resource must not be empty")
-	errURLFile = errors.New("--filename can not be used with NonResourceURL")
-	errFileAll = errors.New("--filename can not be used with --all-namespaces: an object has one namespace")
-	errFileSub = errors.New("--filename can be used with --subresource only for the verbs update and patch")
+	errURLFile    = errors.New("--filename can not be used with NonResourceURL")
+	errFileAll    = errors.New("--filename can not be used with --all-namespaces: an object has one namespace")
+	errFileSub    = errors.New("--filename can be used with --subresource only for the verbs update and patch")
 )
 
 // Check returns an error for arguments, one or two, that are about no request, or with a file about none with an object.

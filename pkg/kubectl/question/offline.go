@@ -8,6 +8,7 @@ package question
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -46,16 +47,33 @@ func builtin() meta.RESTMapper {
 	versions := scheme.Scheme.PrioritizedVersionsAllGroups()
 	mapper := meta.NewDefaultRESTMapper(versions)
 	for _, version := range versions {
+		if version.Group == "extensions" {
+			continue // its resources are in other groups now
+		}
 		for kind := range scheme.Scheme.KnownTypes(version) {
 			mapper.Add(version.WithKind(kind), meta.RESTScopeNamespace) // the scope is not used
 		}
 	}
-	return mapper
+	return preferring{mapper}
+}
+
+// preferring is a mapper that takes the preferred version of a resource that has several.
+type preferring struct{ meta.RESTMapper }
+
+// ResourceFor returns the preferred version of a resource.
+func (p preferring) ResourceFor(partial schema.GroupVersionResource) (schema.GroupVersionResource, error) {
+	found, err := p.ResourcesFor(partial)
+	if err != nil || slices.ContainsFunc(found, func(r schema.GroupVersionResource) bool { return r.Group != found[0].Group }) {
+		return p.RESTMapper.ResourceFor(partial) // it is in several groups
+	}
+	return found[0], nil
 }
 
 // WithoutServer returns a mapper of kinds without a server. The resource of a kind that Kubernetes does not have is guessed, with a warning. All
 // resources count as namespaced.
-func WithoutServer(warn func(string)) meta.RESTMapper { return guessing{RESTMapper: builtin(), warn: warn} }
+func WithoutServer(warn func(string)) meta.RESTMapper {
+	return guessing{RESTMapper: builtin(), warn: warn}
+}
 
 type guessing struct {
 	meta.RESTMapper

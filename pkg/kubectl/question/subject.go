@@ -27,7 +27,7 @@ import (
 type Subject struct{ authenticationv1.UserInfo }
 
 // AsCaller returns a configuration with which the caller asks about the user of --as, and the user. Without --as both are as before, and nil: a user in the
-// kubeconfig is the one who asks. The clients of flags are those of the caller, too.
+// kubeconfig is the one who asks. The flags make clients of the caller, too.
 func AsCaller(flags *genericclioptions.ConfigFlags, config *rest.Config) (*rest.Config, *Subject) {
 	if ptr.Deref(flags.Impersonate, "") == "" {
 		return config, nil

@@ -193,6 +193,7 @@ func (s *source) readParameters(ctx context.Context, of *admissionregistrationv1
 	}
 	for i := range found {
 		found[i].SetGroupVersionKind(*kind)
+		found[i].SetManagedFields(nil) // they would be most of what explain shows
 		text, err := found[i].MarshalJSON()
 		if err != nil {
 			return err

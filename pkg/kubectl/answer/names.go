@@ -75,48 +75,13 @@ func (n *namer) parse(text string) (ast.Expr, bool) {
 	if len(errs.GetErrors()) > 0 {
 		return nil, false
 	}
-	return n.mapped(tree.Expr(), func(e ast.Expr) (ast.Expr, bool) {
-		for e.Kind() == ast.CallKind && e.AsCall().FunctionName() == "dyn" && len(e.AsCall().Args()) == 1 {
-			e = e.AsCall().Args()[0]
+	expression := tree.Expr()
+	ast.PostOrderVisit(expression, ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() == ast.CallKind && e.AsCall().FunctionName() == "dyn" && len(e.AsCall().Args()) == 1 {
+			e.SetKindCase(e.AsCall().Args()[0])
 		}
-		return e, false
-	}), true
-}
-
-// mapped returns a copy of an expression. change returns what to copy instead of a part, and whether that is complete.
-func (n *namer) mapped(e ast.Expr, change func(ast.Expr) (ast.Expr, bool)) ast.Expr {
-	e, isDone := change(e)
-	if isDone {
-		return e
-	}
-	all := func(parts []ast.Expr) []ast.Expr {
-		copies := make([]ast.Expr, len(parts))
-		for i, part := range parts {
-			copies[i] = n.mapped(part, change)
-		}
-		return copies
-	}
-	switch e.Kind() {
-	case ast.CallKind:
-		c := e.AsCall()
-		if c.IsMemberFunction() {
-			return n.factory.NewMemberCall(e.ID(), c.FunctionName(), n.mapped(c.Target(), change), all(c.Args())...)
-		}
-		return n.factory.NewCall(e.ID(), c.FunctionName(), all(c.Args())...)
-	case ast.SelectKind:
-		return n.factory.NewSelect(e.ID(), n.mapped(e.AsSelect().Operand(), change), e.AsSelect().FieldName())
-	case ast.ListKind:
-		return n.factory.NewList(e.ID(), all(e.AsList().Elements()), e.AsList().OptionalIndices())
-	case ast.MapKind:
-		var entries []ast.EntryExpr
-		for _, entry := range e.AsMap().Entries() {
-			m := entry.AsMapEntry()
-			entries = append(entries, n.factory.NewMapEntry(entry.ID(), n.mapped(m.Key(), change), n.mapped(m.Value(), change), m.IsOptional()))
-		}
-		return n.factory.NewMap(e.ID(), entries)
-	default:
-	}
-	return e
+	}))
+	return expression, true
 }
 
 func (n *namer) text(e ast.Expr) string {
@@ -149,52 +114,42 @@ func (n *namer) define(variables []policyv1alpha1.Variable) {
 		if !ok {
 			return
 		}
-		inlined[v.Name] = n.mapped(tree, func(e ast.Expr) (ast.Expr, bool) {
-			if e.Kind() == ast.SelectKind && e.AsSelect().Operand().Kind() == ast.IdentKind && e.AsSelect().Operand().AsIdent() == "variables" && inlined[e.AsSelect().FieldName()] != nil {
-				return inlined[e.AsSelect().FieldName()], true
+		ast.PostOrderVisit(tree, ast.NewExprVisitor(func(e ast.Expr) {
+			if name, ok := strings.CutPrefix(n.text(e), "variables."); ok && inlined[name] != nil {
+				e.SetKindCase(n.factory.CopyExpr(inlined[name]))
 			}
-			return e, false
-		})
-		n.add("variables."+v.Name, inlined[v.Name])
+		}))
+		inlined[v.Name] = tree
+		n.add("variables."+v.Name, tree)
 	}
 }
 
 // defineRepeated gives names to parts that occur several times, the longest first. Parts that read a variable of a macro get none.
 func (n *namer) defineRepeated(tree ast.Expr) {
-	count, parts := map[string]int{}, map[string]ast.Expr{}
-	bound := map[string]bool{}
-	ast.PreOrderVisit(tree, ast.NewExprVisitor(func(e ast.Expr) {
+	count, parts, bound := map[string]int{}, map[string]ast.Expr{}, map[string]bool{"": false}
+	each := func(e ast.Expr, do func(ast.Expr)) { ast.PreOrderVisit(e, ast.NewExprVisitor(do)) }
+	each(tree, func(e ast.Expr) {
 		if e.Kind() == ast.CallKind && e.AsCall().IsMemberFunction() {
 			for _, a := range e.AsCall().Args() {
-				bound[identOf(a)] = true
+				bound[a.AsIdent()] = a.AsIdent() != ""
 			}
 		}
-	}))
+	})
 	var texts []string
-	ast.PreOrderVisit(tree, ast.NewExprVisitor(func(e ast.Expr) {
+	each(tree, func(e ast.Expr) {
 		reads := false
-		ast.PreOrderVisit(e, ast.NewExprVisitor(func(inner ast.Expr) { reads = reads || bound[identOf(inner)] && identOf(inner) != "" }))
-		if e.Kind() == ast.LiteralKind || e.Kind() == ast.IdentKind || reads {
-			return
-		}
-		if text := n.text(e); len(text) >= minRepeated {
+		each(e, func(inner ast.Expr) { reads = reads || bound[inner.AsIdent()] })
+		if text := n.text(e); len(text) >= minRepeated && !reads && e.Kind() != ast.LiteralKind && e.Kind() != ast.IdentKind {
 			if count[text]++; count[text] == 2 {
 				texts = append(texts, text)
 			}
 			parts[text] = e
 		}
-	}))
+	})
 	slices.SortStableFunc(texts, func(a, b string) int { return len(a) - len(b) }) // a part comes before those that it is in
 	for i, text := range texts {
 		n.add(fmt.Sprintf("x%d", i+1), parts[text])
 	}
-}
-
-func identOf(e ast.Expr) string {
-	if e.Kind() != ast.IdentKind {
-		return ""
-	}
-	return e.AsIdent()
 }
 
 // replaced returns an expression with names in place of parts. below is the index of the name that it defines, which only those before can replace, or -1.
@@ -203,18 +158,20 @@ func (n *namer) replaced(tree ast.Expr, below int) ast.Expr {
 	if below >= 0 {
 		names = n.names[:below]
 	}
-	return n.mapped(tree, func(e ast.Expr) (ast.Expr, bool) {
+	tree = n.factory.CopyExpr(tree)
+	ast.PreOrderVisit(tree, ast.NewExprVisitor(func(e ast.Expr) {
 		text := n.text(e)
 		for _, name := range slices.Backward(names) {
 			if name.text == text && e.Kind() != ast.LiteralKind && e.Kind() != ast.IdentKind {
-				return n.use(name), true
+				e.SetKindCase(n.use(name))
+				return
 			}
 		}
 		if e.Kind() == ast.CallKind {
-			return n.joined(e, names), false
+			n.join(e, names)
 		}
-		return e, false
-	})
+	}))
+	return tree
 }
 
 func (n *namer) use(name *named) ast.Expr {
@@ -225,33 +182,28 @@ func (n *namer) use(name *named) ast.Expr {
 	return n.factory.NewIdent(0, name.name)
 }
 
-// joined returns a part that joins terms by an operator, with names in place of some terms that follow each other.
-func (n *namer) joined(e ast.Expr, names []*named) ast.Expr {
+// join puts names in place of some terms that follow each other, in a part that joins terms by an operator.
+func (n *namer) join(e ast.Expr, names []*named) {
 	operator := e.AsCall().FunctionName()
 	if operator != operators.LogicalAnd && operator != operators.LogicalOr {
-		return e
+		return
 	}
 	terms := termsOf(e, operator)
 	texts := make([]string, len(terms))
 	for i, term := range terms {
 		texts[i] = n.text(term)
 	}
-	isChanged := false
 	for _, name := range slices.Backward(names) {
 		for i := 0; name.operator == operator && i+len(name.terms) <= len(terms); i++ {
 			if slices.Equal(texts[i:i+len(name.terms)], name.terms) {
 				terms = slices.Replace(terms, i, i+len(name.terms), n.use(name))
 				texts = slices.Replace(texts, i, i+len(name.terms), name.name)
-				isChanged = true
 			}
 		}
-	}
-	if !isChanged {
-		return e
 	}
 	joined := terms[0]
 	for _, term := range terms[1:] {
 		joined = n.factory.NewCall(0, operator, joined, term)
 	}
-	return joined
+	e.SetKindCase(joined)
 }

@@ -78,12 +78,12 @@ func TestNamedStandsForTheCondition(t *testing.T) {
 			if !ok {
 				t.Fatalf("%s: %s", file, text)
 			}
-			return n.mapped(tree, func(e ast.Expr) (ast.Expr, bool) {
+			ast.PostOrderVisit(tree, ast.NewExprVisitor(func(e ast.Expr) {
 				if of := definitions[n.text(e)]; of != nil {
-					return of, true
+					e.SetKindCase(n.factory.CopyExpr(of))
 				}
-				return e, false
-			})
+			}))
+			return tree
 		}
 		for _, line := range lines[1:] {
 			name, text, _ := strings.Cut(line, " = ")
@@ -95,7 +95,7 @@ func TestNamedStandsForTheCondition(t *testing.T) {
 			t.Errorf("%s: got\n%s\nwant\n%s", file, got, n.text(want))
 		}
 	}
-	err = filepath.WalkDir("../../../artifacts", func(path string, entry fs.DirEntry, err error) error {
+	err = filepath.WalkDir("../../../artifacts", func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".yaml" {
 			return err
 		}
@@ -108,7 +108,7 @@ func TestNamedStandsForTheCondition(t *testing.T) {
 		for {
 			p := policyv1alpha1.ClusterAuthorizationPolicy{}
 			if err := decoder.Decode(&p); err != nil {
-				return nil //nolint:nilerr // the end, or another kind
+				return nil // the end, or another kind
 			}
 			if !strings.HasSuffix(p.Kind, "AuthorizationPolicy") || p.Spec.Condition == "" {
 				continue

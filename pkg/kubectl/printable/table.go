@@ -120,12 +120,11 @@ func (t *Table) width(without []int) (longest int) {
 	for _, cells := range t.rows {
 		width := 0
 		for i, cell := range cells {
-			if slices.Contains(without, i) {
-				continue
+			n := utf8.RuneCountInString(cell)
+			if i < len(cells)-1 {
+				n = max(widths[i], n+padding)
 			}
-			if n := utf8.RuneCountInString(cell); i < len(cells)-1 {
-				width += max(widths[i], n+padding)
-			} else {
+			if !slices.Contains(without, i) {
 				width += n
 			}
 		}

@@ -48,10 +48,8 @@ func SubjectWithoutServer(flags *genericclioptions.ConfigFlags) *Subject {
 	if as.UserName == "" {
 		return nil
 	}
+	as.Extra = map[string][]string{}
 	for _, extra := range ptr.Deref(flags.ImpersonateUserExtra, nil) {
-		if as.Extra == nil {
-			as.Extra = map[string][]string{}
-		}
 		key, value, _ := strings.Cut(extra, "=")
 		as.Extra[key] = append(as.Extra[key], value)
 	}

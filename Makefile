@@ -86,7 +86,7 @@ certs: ## Make the CAs and certificates for the manifests in artifacts/.
 # Packages whose tests run with the race detector: those with goroutines, or with data that several share. A test in test/architecture
 # keeps the list.
 RACE := apiserver apiserver/options authorization authorization/engine authorization/webhook barrier/barriercontroller barrier/rollout cluster controller enforcement freshness frontdoor \
-  granular granular/changes granular/mapping granular/mappingcontroller innerdoor innerdoor/probe kubectl/cani kubectl/command kubectl/playground memo policy policy/typechecking \
+  granular granular/changes granular/mapping granular/mappingcontroller innerdoor innerdoor/probe kubectl/cani kubectl/command kubectl/playground kubectl/terminal memo policy policy/typechecking \
   registration slots
 UNIT = $$(go list ./... | grep -v -e /test/integration -e /test/e2e)
 # Servers and tests collect garbage less often, as long as they are small.

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -54,10 +55,13 @@ func Run(ctx context.Context, args []string, streams genericiooptions.IOStreams)
 		code, err = exit.Code, exit.Err
 	}
 	for _, mistake := range each(err) {
-		_, _ = fmt.Fprintln(streams.ErrOut, "error: "+printable.Lines(messageOf(mistake)))
+		_, _ = fmt.Fprintln(streams.ErrOut, "error: "+printable.Lines(suggestions.Replace(messageOf(mistake))))
 	}
 	return code
 }
+
+// suggestions puts the commands that cobra suggests on the line of its error.
+var suggestions = strings.NewReplacer("\n\nDid you mean this?\n\t", "; did you mean: ", "\n\t", ", ")
 
 // each returns the errors in an aggregate, or the error alone. An error that was reported already is left out.
 func each(err error) []error {
@@ -105,8 +109,7 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 
   # Run the tests of policies
   kubectl proviso test artifacts/examples`,
-		Args:          cobra.NoArgs,
-		SilenceUsage:  true,
+		SilenceUsage:  true, // Args stays nil: then cobra suggests a command before it reads flags
 		SilenceErrors: true,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -116,6 +119,20 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	flags := genericclioptions.NewConfigFlags(true)
 	flags.AddFlags(cmd.PersistentFlags())
 	cmd.PersistentFlags().Lookup("cache-dir").DefValue = "$HOME/.kube/cache" // the help is the same for all users
-	cmd.AddCommand(cani.NewCommand(flags, streams), canimpersonate.NewCommand(flags, streams), convert.NewCommand(flags, streams), explain.NewCommand(flags, streams), lint.NewCommand(flags, streams), playground.NewCommand(streams), policytest.NewCommand(streams), render.NewCommand(flags, streams), whocan.NewCommand(flags, streams), newVersionCommand(streams))
+	linter, withoutCluster := lint.NewCommand(flags, streams), []*cobra.Command{playground.NewCommand(streams), policytest.NewCommand(streams), newVersionCommand(streams)}
+	cmd.AddCommand(cani.NewCommand(flags, streams), canimpersonate.NewCommand(flags, streams), convert.NewCommand(flags, streams), explain.NewCommand(flags, streams), linter, render.NewCommand(flags, streams), whocan.NewCommand(flags, streams))
+	cmd.AddCommand(withoutCluster...)
+	for _, c := range withoutCluster {
+		hideInHelp(c, func(*pflag.Flag) bool { return true })
+	}
+	hideInHelp(linter, func(f *pflag.Flag) bool { return f.Name != "namespace" && !linter.Flags().Changed("cluster") })
 	return cmd
+}
+
+// hideInHelp leaves flags of the commands above out of the help of a command: those for clients, if it calls no server.
+func hideInHelp(cmd *cobra.Command, isHidden func(*pflag.Flag) bool) {
+	cmd.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		cmd.InheritedFlags().VisitAll(func(f *pflag.Flag) { f.Hidden = f.Hidden || isHidden(f) })
+		cmd.Parent().HelpFunc()(cmd, args)
+	})
 }

@@ -114,7 +114,8 @@ func TestKubectlMistakes(t *testing.T) {
 		args []string
 		want string
 	}{
-		{args: []string{"rendr"}, want: "error: unknown command \"rendr\" for \"kubectl proviso\"\n"},
+		{args: []string{"rendr"}, want: "error: unknown command \"rendr\" for \"kubectl proviso\"; did you mean: render\n"},
+		{args: []string{"lnt", "-f", "x"}, want: "error: unknown command \"lnt\" for \"kubectl proviso\"; did you mean: lint\n"},
 		{args: []string{"--chek"}, want: "error: unknown flag: --chek; see 'kubectl proviso --help'\n"},
 		{args: []string{"version", "--output=table"}, want: "error: --output must be json or yaml, not \"table\"\n"},
 		{args: []string{"version", "now"}, want: "error: unknown command \"now\" for \"kubectl proviso version\"\n"},
@@ -126,6 +127,50 @@ func TestKubectlMistakes(t *testing.T) {
 		if code != 2 || out != "" || errOut != tc.want {
 			t.Errorf("%q: got %d, %q and %q, want 2 and %q", tc.args, code, out, errOut, tc.want)
 		}
+	}
+}
+
+// TestFolders has commands read folders that have documents of other kinds, too: they are ignored, and counted once.
+func TestFolders(t *testing.T) {
+	t.Parallel()
+	const protection, agent = "artifacts/templates/protection", "artifacts/templates/ai-agent"
+	for _, tc := range []struct {
+		args    string
+		ignored string // empty if there are none
+		code    int
+	}{
+		{args: "lint -f " + protection, ignored: "2"},
+		{args: "lint -f artifacts/render -R"},
+		{args: "lint -f artifacts/inner-door -f " + protection, ignored: "12"},
+		{args: "render -f " + protection + " --report=-", ignored: "2"},
+		{args: "render -R -f artifacts/examples/fine-grained -f " + protection + " --report=-", ignored: "7"},
+		{args: "convert rbac -f " + agent, ignored: "4"},
+		{args: "who-can create configmaps -A -f " + agent, ignored: "1"},
+		{args: "test " + protection},
+	} {
+		args := strings.Fields(strings.ReplaceAll(tc.args, "artifacts/", "../../artifacts/"))
+		_, errOut, code := run(t, args...)
+		want := 0
+		if tc.ignored != "" {
+			want = 1
+		}
+		if code != tc.code || strings.Count(errOut, "are ignored") != want || want == 1 && !strings.Contains(errOut, "Warning: documents of other kinds are ignored: "+tc.ignored+"\n") {
+			t.Errorf("%s: got %d %s, want %d and %q ignored", tc.args, code, errOut, tc.code, tc.ignored)
+		}
+	}
+}
+
+// TestHiddenFlags has the help of commands that call no server show no flags of clients. They are accepted nevertheless.
+func TestHiddenFlags(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]bool{"test": false, "playground": false, "version": false, "lint": false, "lint --cluster": true, "can-i": true, "render": true} {
+		out, _, code := run(t, append(strings.Fields(args), "--help")...)
+		if code != 0 || strings.Contains(out, "--kubeconfig") != want {
+			t.Errorf("%s: got %d %s", args, code, out)
+		}
+	}
+	if out, errOut, code := run(t, "version", "--context=none"); code != 0 || out == "" {
+		t.Errorf("got %d %s", code, errOut)
 	}
 }
 

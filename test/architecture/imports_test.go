@@ -83,7 +83,7 @@ var layers = map[string][]string{
 
 	"artifacts": {},
 
-	"pkg/kubectl": {"apis", "artifacts", "generated", "pkg/authorization", "pkg/barrier", "pkg/cel", "pkg/excerpt", "pkg/granular/mapping", "pkg/innerdoor/manifest", "pkg/policy", "pkg/version"},
+	"pkg/kubectl": {"apis", "artifacts", "generated", "pkg/authorization", "pkg/barrier", "pkg/cel", "pkg/excerpt", "pkg/granular/mapping", "pkg/innerdoor/manifest", "pkg/policy", "pkg/suggestion", "pkg/version"},
 
 	"cmd":  {"pkg/apiserver", "pkg/kubectl"},
 	"hack": {"generated", "test/testutil"},

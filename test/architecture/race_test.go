@@ -21,7 +21,6 @@ import (
 // withoutRace are packages with goroutines, or data that several share, whose tests make test runs without the race detector.
 var withoutRace = []string{
 	"pkg/cel", "pkg/cel/partial", // what several share is made once, and the race detector makes random cases ten times slower
-	"pkg/kubectl/terminal", // has no tests
 }
 
 // passOf returns the packages that a target of the Makefile tests, without the name of the module.

@@ -17,7 +17,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/cli-runtime/pkg/printers"
 	utilexec "k8s.io/utils/exec"
 	kjson "sigs.k8s.io/json"
 
@@ -118,12 +117,12 @@ func (a *Answer) Print(out io.Writer, screen *terminal.Terminal) error {
 		return err
 	}
 	if a.Verdict == YesIf {
-		w := printers.GetNewTabWriter(out)
-		printable.WriteRow(w, "-", "EFFECT", "CONDITION", "POLICY", "DESCRIPTION")
-		for _, row := range a.Conditions {
-			printable.WriteRow(w, "-", string(row.Effect), row.Condition, row.Policy, row.Description)
+		table := &printable.Table{Headers: []string{"EFFECT", "CONDITION", "POLICY", "DESCRIPTION"}, Long: 1, Empty: "-"}
+		for i := range a.Conditions {
+			row := &a.Conditions[i]
+			table.Add(row.Below(screen), string(row.Effect), row.Condition, row.Policy, row.Description)
 		}
-		if err := w.Flush(); err != nil {
+		if err := table.Print(out, screen.Width()); err != nil {
 			return err
 		}
 	}
@@ -139,6 +138,11 @@ type Row struct {
 	// Policy is the policy, or the authorizer that decides without a condition.
 	Policy      string `json:"policy"`
 	Description string `json:"description,omitempty"`
+}
+
+// Below returns the lines of a condition that is printed below its row.
+func (r *Row) Below(screen *terminal.Terminal) func() []string {
+	return func() []string { return Named(r.Condition, nil, screen.Width()) }
 }
 
 // effects are in the order in which a set decides.

@@ -8,19 +8,17 @@ package cani
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/proviso-authz/proviso/pkg/kubectl/command"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 	"github.com/proviso-authz/proviso/pkg/kubectl/question"
-	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 	"github.com/proviso-authz/proviso/pkg/kubectl/terminal"
 )
 
@@ -34,9 +32,9 @@ type options struct {
 
 	// The request that the arguments and the file describe.
 	question.Question
-	object *object
+	object *unstructured.Unstructured
 	// subject is the user of --as if the caller asks about it with a file. If nil, the question is about the user of the client.
-	subject *subject
+	subject *question.Subject
 
 	clients *clients
 }
@@ -107,14 +105,10 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
 
 // The errors of arguments and flags.
 var (
-	errArguments  = errors.New("you must specify two arguments: verb resource or verb resource/resourceName; see 'kubectl proviso can-i --help'")
-	errListArgs   = errors.New("list option must be specified with no arguments")
-	errListFlags  = errors.New("list option can't be specified with neither quiet, all-namespaces, filename nor subresource options")
-	errNoHeaders  = errors.New("--no-headers cannot be set without --list specified")
-	errURLFile    = errors.New("--filename can not be used with NonResourceURL")
-	errFileAll    = errors.New("--filename can not be used with --all-namespaces: an object has one namespace")
-	errFileSub    = errors.New("--filename can be used with --subresource only for the verbs update and patch")
-	errEmptyParts = errors.New("the verb and the resource must not be empty")
+	errArguments = errors.New("you must specify two arguments: verb resource or verb resource/resourceName; see 'kubectl proviso can-i --help'")
+	errListArgs  = errors.New("list option must be specified with no arguments")
+	errListFlags = errors.New("list option can't be specified with neither quiet, all-namespaces, filename nor subresource options")
+	errNoHeaders = errors.New("--no-headers cannot be set without --list specified")
 )
 
 func (o *options) run(ctx context.Context, args []string) error {
@@ -153,7 +147,6 @@ func (o *options) validate(args []string) error {
 	if err := o.output.Validate(); err != nil {
 		return err
 	}
-	isURL := len(args) == 2 && question.IsURL(args[1])
 	switch {
 	case o.list && len(args) != 0:
 		return errListArgs
@@ -163,20 +156,8 @@ func (o *options) validate(args []string) error {
 		return nil
 	case len(args) != 2 && (o.filename == "" || len(args) != 1):
 		return errArguments
-	case slices.Contains(args, ""):
-		return errEmptyParts
 	case o.noHeaders:
 		return errNoHeaders
-	case isURL && o.Subresource != "":
-		return question.ErrURLSubresource
-	case isURL && o.filename != "":
-		return errURLFile
-	case o.filename != "" && o.AllNamespaces:
-		return errFileAll
-	case o.filename != "" && simulation.Operations[args[0]] == "":
-		return fmt.Errorf("--filename can not be used with the verb %q: only create, update, patch and delete have an object", args[0])
-	case o.filename != "" && o.Subresource != "" && args[0] != "update" && args[0] != "patch":
-		return errFileSub
 	}
-	return nil
+	return o.Check(args, o.filename != "")
 }

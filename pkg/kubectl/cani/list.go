@@ -20,6 +20,7 @@ import (
 	"k8s.io/component-helpers/auth/rbac/validation"
 
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
+	"github.com/proviso-authz/proviso/pkg/kubectl/terminal"
 )
 
 // The texts of warnings about lists.
@@ -72,7 +73,7 @@ func (o *options) runList(ctx context.Context) (err error) {
 	if _, err := fmt.Fprintln(o.Out); err != nil {
 		return err
 	}
-	return printChanges(o.Out, changes, !o.noHeaders)
+	return printChanges(o.Out, changes, !o.noHeaders, terminal.From(ctx))
 }
 
 // listChanges returns what policies change, and warns of what the list does not have. There are no changes without Proviso.

@@ -18,7 +18,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/client-go/discovery"
 	"k8s.io/component-helpers/auth/rbac/validation"
 
@@ -181,15 +180,13 @@ func (c *change) isAlike(other *change) bool {
 		slices.Equal(c.rows, other.rows)
 }
 
-func printChanges(out io.Writer, changes []*change, headers bool) error {
-	w := printers.GetNewTabWriter(out)
-	if headers {
-		printable.WriteRow(w, "-", "RESOURCE", "VERBS", "ANSWER", "EFFECT", "CONDITION", "POLICY", "DESCRIPTION")
-	}
+func printChanges(out io.Writer, changes []*change, headers bool, screen *terminal.Terminal) error {
+	table := &printable.Table{Headers: []string{"RESOURCE", "VERBS", "ANSWER", "EFFECT", "CONDITION", "POLICY", "DESCRIPTION"}, Long: 4, Empty: "-", WithoutHeaders: !headers}
 	for _, c := range changes {
-		for _, row := range c.rows {
-			printable.WriteRow(w, "-", c.resource, fmt.Sprint(c.verbs), c.answer.Verdict.Text(), string(row.Effect), row.Condition, row.Policy, row.Description)
+		for i := range c.rows {
+			row := &c.rows[i]
+			table.Add(row.Below(screen), c.resource, fmt.Sprint(c.verbs), c.answer.Verdict.Text(), string(row.Effect), row.Condition, row.Policy, row.Description)
 		}
 	}
-	return w.Flush()
+	return table.Print(out, screen.Width())
 }

@@ -7,7 +7,6 @@ package cani
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -15,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
@@ -27,17 +25,8 @@ import (
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 )
 
-// object is the object of the flag -f.
-type object struct {
-	*unstructured.Unstructured
-
-	namespaced bool
-}
-
-var errNoObject = errors.New("is not one object with apiVersion and kind")
-
-// readObject reads the file, if there is one. The object must be of the type in the arguments, if they have one.
-func (o *options) readObject(mapper meta.RESTMapper) error {
+// readObject reads the file, if there is one.
+func (o *options) readObject(mapper meta.RESTMapper) (err error) {
 	if o.filename == "" {
 		return nil
 	}
@@ -48,54 +37,8 @@ func (o *options) readObject(mapper meta.RESTMapper) error {
 	if len(documents) != 1 {
 		return fmt.Errorf("%s has %d objects: want one", o.filename, len(documents))
 	}
-	read := &unstructured.Unstructured{}
-	if err := read.UnmarshalJSON(documents[0].JSON); err != nil {
-		return fmt.Errorf("%v: %w", documents[0].Source, errNoObject) // err quotes the file, which may have secrets
-	}
-	kind := read.GroupVersionKind()
-	mapping, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
-	if err != nil {
-		return fmt.Errorf("%v: %w", documents[0].Source, err)
-	}
-	if !o.Resource.Empty() && o.Resource.GroupResource() != mapping.Resource.GroupResource() {
-		return fmt.Errorf("%v: the object is of the resource %s, and not of %s", documents[0].Source, mapping.Resource.GroupResource(), o.Resource.GroupResource())
-	}
-	o.Resource = mapping.Resource
-	o.object = &object{Unstructured: read, namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace}
-	return o.locate(documents[0].Source)
-}
-
-// locate sets the name and the namespace of the request.
-func (o *options) locate(at document.Source) error {
-	name, namespace := o.object.GetName(), o.object.GetNamespace()
-	if o.Name != "" && name != "" && o.Name != name {
-		return fmt.Errorf("%v: the name of the object is %q, and not %q", at, name, o.Name)
-	}
-	hasFlag := o.NamespaceFlag() != ""
-	switch {
-	case !o.object.namespaced:
-		o.Namespace = ""
-	case namespace == "":
-		o.object.SetNamespace(o.Namespace)
-	case hasFlag && namespace != o.Namespace:
-		return fmt.Errorf("%v: the namespace of the object is %q, and not %q", at, namespace, o.Namespace)
-	default:
-		o.Namespace = namespace
-	}
-	switch {
-	case o.Verb == "create": // requests that create have no name at authorization
-		if o.Name != "" {
-			o.object.SetName(o.Name)
-		}
-		o.Name = ""
-	case o.Name == "" && name == "":
-		return fmt.Errorf("%v: the object has no name", at)
-	case o.Name == "":
-		o.Name = name
-	default:
-		o.object.SetName(o.Name)
-	}
-	return nil
+	o.object, err = o.ReadObject(documents[0], mapper, o.NamespaceFlag())
+	return err
 }
 
 // decide evaluates conditions on the object.
@@ -118,12 +61,12 @@ func (o *options) decide(ctx context.Context, chain []authorizationv1alpha1.Subj
 	}
 	namespace, err := question.Namespace(ctx, o.clients.kube.CoreV1(), o.Namespace)
 	if err == nil && namespace != nil {
-		request.NamespaceObject, err = raw(namespace)
+		request.NamespaceObject, err = question.Raw(namespace)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if request.Options, err = optionsOf(request.Operation); err != nil {
+	if request.Options, err = question.OptionsOf(request.Operation); err != nil {
 		return nil, err
 	}
 	review := &authorizationv1alpha1.AuthorizationConditionsReview{Request: request.DeepCopy()}
@@ -163,19 +106,16 @@ func (o *options) user(ctx context.Context) (*authenticationv1.UserInfo, error) 
 	if o.subject != nil {
 		return &o.subject.UserInfo, nil
 	}
-	self, err := o.clients.kube.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	user, err := question.Self(ctx, o.clients.kube.AuthenticationV1())
 	if apierrors.IsNotFound(err) { // Proviso's own port. Conditions that check the permissions of the user will fail
 		return nil, nil //nolint:nilnil // absence is a result, and not an error
 	}
-	if err != nil {
-		return nil, err
-	}
-	return &self.Status.UserInfo, nil
+	return user, err
 }
 
 // objects returns the new and the stored object of the request.
 func (o *options) objects(ctx context.Context, chain []authorizationv1alpha1.SubjectAccessReviewConditionSet) (object, old *runtime.RawExtension, err error) {
-	if object, err = raw(o.object.Unstructured); err != nil {
+	if object, err = question.Raw(o.object); err != nil {
 		return nil, nil, err
 	}
 	switch simulation.Operations[o.Verb] {
@@ -188,7 +128,7 @@ func (o *options) objects(ctx context.Context, chain []authorizationv1alpha1.Sub
 	stored, err := o.clients.dynamic.Resource(o.Resource).Namespace(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
 	switch {
 	case err == nil:
-		old, err = raw(stored)
+		old, err = question.Raw(stored)
 		return object, old, err
 	case apierrors.IsForbidden(err) && !readsStored(chain):
 		// No condition reads the stored object. The review needs one.
@@ -215,17 +155,4 @@ func readsStored(chain []authorizationv1alpha1.SubjectAccessReviewConditionSet) 
 		}
 	}
 	return false
-}
-
-// optionsOf returns the options of a request without parameters.
-func optionsOf(operation authorizationv1alpha1.Operation) (*runtime.RawExtension, error) {
-	kind := map[authorizationv1alpha1.Operation]string{
-		authorizationv1alpha1.OperationCreate: "CreateOptions", authorizationv1alpha1.OperationUpdate: "UpdateOptions", authorizationv1alpha1.OperationDelete: "DeleteOptions",
-	}[operation]
-	return raw(metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: kind})
-}
-
-func raw(object any) (*runtime.RawExtension, error) {
-	text, err := json.Marshal(object)
-	return &runtime.RawExtension{Raw: text}, err
 }

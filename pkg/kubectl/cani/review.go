@@ -9,20 +9,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apiserver/pkg/authentication/serviceaccount"
-	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	authorizationproviso "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/authorizationproviso/v1alpha1"
@@ -42,10 +34,8 @@ func (o *options) newClients() (*clients, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.filename != "" && ptr.Deref(o.Flags.Impersonate, "") != "" { // and not an as in the kubeconfig, which is who asks
-		o.subject = subjectOf(&config.Impersonate)
-		config = asCaller(config)
-		o.Flags.WithWrapConfigFn(asCaller) // for discovery
+	if o.filename != "" {
+		config, o.subject = question.AsCaller(o.Flags, config)
 	}
 	if o.list { // reviewsAtOnce is the limit
 		config.QPS = -1
@@ -63,13 +53,6 @@ func (o *options) newClients() (*clients, error) {
 		return nil, err
 	}
 	return &clients{kube: kube, proviso: proviso, dynamic: objects}, nil
-}
-
-// asCaller returns a configuration without impersonation.
-func asCaller(config *rest.Config) *rest.Config {
-	config = rest.CopyConfig(config)
-	config.Impersonate = rest.ImpersonationConfig{}
-	return config
 }
 
 // The texts of warnings.
@@ -187,7 +170,7 @@ func (o *options) askKubeAPIServer(ctx context.Context, version, name string) (*
 	case apierrors.IsNotFound(err):
 		return nil, nil //nolint:nilnil // absence is a result, and not an error
 	case err != nil:
-		return nil, o.subject.errReview(err)
+		return nil, o.subject.ErrReview(err)
 	}
 	return status, nil
 }
@@ -214,42 +197,7 @@ func (o *options) askProviso(ctx context.Context) (*authorizationv1alpha1.Subjec
 	case apierrors.IsNotFound(err):
 		return nil, nil //nolint:nilnil // absence is a result, and not an error
 	case err != nil:
-		return nil, fmt.Errorf("the review of Proviso: %w", o.subject.errReview(err))
+		return nil, fmt.Errorf("the review of Proviso: %w", o.subject.ErrReview(err))
 	}
 	return status, nil
-}
-
-// subject is the user of --as, about whom the caller asks.
-type subject struct{ authenticationv1.UserInfo }
-
-// subjectOf returns the user that a server would impersonate, with the groups that the server adds.
-func subjectOf(as *rest.ImpersonationConfig) *subject {
-	s := &subject{authenticationv1.UserInfo{Username: as.UserName, UID: as.UID, Groups: slices.Clone(as.Groups)}}
-	for _, key := range slices.Sorted(maps.Keys(as.Extra)) {
-		values := as.Extra[key]
-		if s.Extra == nil {
-			s.Extra = map[string]authenticationv1.ExtraValue{}
-		}
-		name := strings.ToLower(key) // as the names of the headers are
-		s.Extra[name] = append(s.Extra[name], values...)
-	}
-	if namespace, _, err := serviceaccount.SplitUsername(s.Username); err == nil && len(s.Groups) == 0 {
-		s.Groups = serviceaccount.MakeGroupNames(namespace)
-	}
-	group := user.AllAuthenticated
-	if s.Username == user.Anonymous || slices.Contains(s.Groups, user.AllUnauthenticated) {
-		group = user.AllUnauthenticated
-	}
-	if !slices.Contains(s.Groups, group) {
-		s.Groups = append(s.Groups, group)
-	}
-	return s
-}
-
-// errReview adds what the caller needs to an error of a review about a user.
-func (s *subject) errReview(err error) error {
-	if s != nil && apierrors.IsForbidden(err) {
-		return fmt.Errorf("%w: to ask about another user, you need the ClusterRole proviso:reviewer", err)
-	}
-	return err
 }

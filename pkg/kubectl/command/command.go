@@ -58,12 +58,22 @@ func (o *Options) NamespaceFlag() string {
 // Warn prints a warning to standard error.
 func (o *Options) Warn(text string) { o.warn(text, false) }
 
+// WarnOnce is Warn for a text that was not printed before.
+func (o *Options) WarnOnce(text string) { o.warn(text, true) }
+
+// WarnOthers warns of the number of documents that the command does not read, so that a folder may have them.
+func (o *Options) WarnOthers(others []document.Document) {
+	if len(others) > 0 {
+		o.Warn(fmt.Sprintf("documents of other kinds are ignored: %d", len(others)))
+	}
+}
+
 var _ rest.WarningHandler = &Options{}
 
 // HandleWarningHeader prints a warning of a server, once.
 func (o *Options) HandleWarningHeader(code int, _, text string) {
 	if code == 299 && text != "" {
-		o.warn(text, true)
+		o.WarnOnce(text)
 	}
 }
 

@@ -142,9 +142,7 @@ func (o *options) read(ctx context.Context) (objects *rbac.Objects, gaps []error
 		if objects.IsEmpty() {
 			return nil, nil, errEmpty
 		}
-		if len(others) > 0 {
-			o.Warn(fmt.Sprintf("objects that are not of RBAC are ignored: %d", len(others)))
-		}
+		o.WarnOthers(others)
 		return objects, nil, nil
 	}
 	config, err := o.Config()

@@ -174,7 +174,7 @@ func (in *input) readAnnotations(event *auditv1.Event) {
 		in.recorded[key] = excerpt.Of(text, maxAnnotationBytes)
 	}
 	reason := event.Annotations[annotationReason]
-	if event.Annotations[annotationDecision] == "allow" && strings.HasPrefix(reason, "RBAC: allowed by ") {
+	if event.Annotations[annotationDecision] == "allow" && strings.HasPrefix(reason, byRBAC) {
 		in.permit()
 	}
 }

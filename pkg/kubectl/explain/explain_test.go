@@ -223,12 +223,19 @@ func retry(t *testing.T, s *suite, tc *suiteTest, e *explained) (code int, out s
 		readYAML(t, filepath.Join(dir, tc.DataFile), &review)
 		data = review["request"].(map[string]any)
 	}
-	data[e.NearMiss.Object] = e.NearMiss.Apply(t, data[e.NearMiss.Object])
 	test := map[string]any{"name": "retry", "data": data, "expect": map[string]any{"decision": e.AtAuthorization, "outcome": "yes"}}
+	request := tc.Request
 	if tc.RequestFile != "" {
-		test["requestFile"] = tc.RequestFile
+		review := map[string]any{}
+		readYAML(t, filepath.Join(dir, tc.RequestFile), &review)
+		request = review["spec"].(map[string]any)
+	}
+	test["request"] = request
+	if e.NearMiss.Action == "select" {
+		request["resourceAttributes"].(map[string]any)["labelSelector"] = map[string]any{"rawSelector": strings.TrimPrefix(e.NearMiss.Selectors, "-l ")}
+		test["expect"] = map[string]any{"decision": "yes"}
 	} else {
-		test["request"] = tc.Request
+		data[e.NearMiss.Object] = e.NearMiss.Apply(t, data[e.NearMiss.Object])
 	}
 	if permissions := slices.Concat(tc.Permissions, s.Permissions); len(permissions) > 0 {
 		test["permissions"] = permissions
@@ -509,15 +516,24 @@ func TestExplainMistakes(t *testing.T) {
 		args        []string
 		want        string
 	}{
-		{name: "nothing", want: "must specify a request with -f or --audit-log"},
-		{name: "an argument", args: []string{"x"}, want: "takes no arguments"},
+		{name: "nothing", want: "must specify a request by its verb, with -f or with --audit-log"},
+		{name: "a verb alone", args: []string{"create"}, want: "must specify TYPE, or a file with the object"},
+		{name: "three arguments", args: []string{"create", "pods", "a"}, want: "want at most two arguments"},
+		{name: "a verb and a test", args: []string{"create", "pods", "--test=x"}, want: "cannot be given together with --test or --audit-log"},
+		{name: "a subresource without a verb", args: []string{"-f", "-", "--subresource=log"}, want: "cannot be set without a verb"},
+		{name: "a verb and no user", input: good[0], args: []string{"create", "things.v1.", "-n", "n", "-f", "-"}, want: "--as must name the user"},
+		{name: "a verb and no namespace", input: good[0], args: []string{"create", "things.v1.", "--as=alice", "-f", "-"}, want: "you must specify --namespace or --all-namespaces"},
+		{name: "an object for a list", input: joined(good[0], "{apiVersion: v1, kind: Thing}"), args: []string{"list", "things.v1.", "--as=alice", "-f", "-"}, want: "only create, update, patch and delete have an object"},
+		{name: "an object of another type", input: joined(good[0], "{apiVersion: v1, kind: Pod}"), args: []string{"create", "secrets", "--as=alice", "-f", "-"}, want: "the object is of the resource pods, and not of secrets"},
+		{name: "two objects for a create", input: joined(good[0], "{apiVersion: v1, kind: Pod}", "{apiVersion: v1, kind: Pod}"), args: []string{"create", "--as=alice", "-n", "n", "-f", "-"}, want: "want the object of the request and, for an update"},
+		{name: "an empty verb", args: []string{"", "pods"}, want: "must not be empty"},
 		{name: "a format", args: []string{"-f", "-", "-o", "x"}, want: `--output must be text, json, dot or svg, not "x"`},
 		{name: "a file that is missing", args: []string{"-f", "missing.yaml"}, want: `the path "missing.yaml" does not exist`},
 		{name: "a log that is missing", args: []string{"--audit-log=missing.log"}, want: "missing.log: no such file"},
 		{name: "an ID without a log", args: []string{"-f", "-", "--audit-id=x"}, want: "--audit-id cannot be set without --audit-log"},
 		{name: "no request", input: good[0], args: []string{"-f", "-"}, want: "the files have no request"},
 		{name: "two requests", input: joined(good[0], good[1], good[1]), args: []string{"-f", "-"}, want: "only one request can be given"},
-		{name: "another kind", input: joined(good[0], good[1], "{apiVersion: v1, kind: Pod}"), args: []string{"-f", "-"}, want: "is not a policy"},
+		{name: "another kind", input: joined(good[0], good[1], "{apiVersion: v1, kind: Pod}"), args: []string{"-f", "-"}, want: "is not a policy: want ClusterAuthorizationPolicy or AuthorizationPolicy of policy.proviso.dev/v1alpha1; to explain a request with this object, name the verb"},
 		{name: "no user", input: joined(good[0], strings.Replace(good[1], "user: alice, ", "", 1)), args: []string{"-f", "-"}, want: "a user or a group is required"},
 		{name: "an unknown field", input: joined(good[0], strings.Replace(good[1], "user:", "usr:", 1)), args: []string{"-f", "-"}, want: `unknown field "spec.usr"`},
 		{name: "an object without a kind", input: joined(good[0], good[1], data("CREATE", "object: {apiVersion: v1, data: {x: hunter2}}")), args: []string{"-f", "-"}, want: "an object must have apiVersion and kind"},

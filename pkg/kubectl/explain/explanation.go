@@ -64,6 +64,8 @@ type explanation struct {
 
 	// isSchemaKnown says that the schema of the object accepts the near miss.
 	isSchemaKnown bool
+	// isOfCluster says that the policies come from a cluster.
+	isOfCluster bool
 }
 
 // member is an authorizer.
@@ -146,7 +148,7 @@ func (x *explainer) explain(ctx context.Context) (*explanation, error) {
 	}
 	e := &explanation{
 		Decision: decisions.Last(), AtAuthorization: decisions.Decision, WithObject: decisions.Outcome,
-		User: x.request.Spec.User, Request: requestText(&x.request),
+		User: x.request.Spec.User, Request: requestText(&x.request), isOfCluster: x.isOfCluster,
 	}
 	isDecided := false
 	for _, step := range steps {

@@ -8,32 +8,22 @@ package explain
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"slices"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/cel/openapi/resolver"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
-	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
-	"github.com/proviso-authz/proviso/generated/clientset/versioned"
-	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/kubectl/admissionpolicy"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 	"github.com/proviso-authz/proviso/pkg/kubectl/openapi"
 	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
 	"github.com/proviso-authz/proviso/pkg/kubectl/policytest"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
-	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
 )
 
 // input is the request and the policies of one call.
@@ -50,6 +40,10 @@ type input struct {
 	admission *admissionpolicy.Set
 	// isPermitted says what RBAC does: yes, no, or nothing if it is not known.
 	isPermitted *bool
+	// isSelf says that the request is about the user of the client.
+	isSelf bool
+	// isOfCluster says that the policies come from a cluster.
+	isOfCluster bool
 	// schemas are the schemas of objects that the cluster publishes, or of files.
 	schemas         resolver.SchemaResolver
 	recorded        map[string]string
@@ -58,7 +52,7 @@ type input struct {
 
 // The errors of input.
 var (
-	errNoRequest  = errors.New("the files have no request: want a SubjectAccessReview, a PolicyTest with --test, or --audit-log")
+	errNoRequest  = errors.New("the files have no request: name the verb, as in 'explain create -f FILE --as=USER', or want a SubjectAccessReview, a PolicyTest with --test, or --audit-log")
 	errNoTest     = errors.New("--test must name the test: the file is a PolicyTest")
 	errNoSuite    = errors.New("--test cannot be set without a PolicyTest")
 	errTwoSuites  = errors.New("only one PolicyTest can be given")
@@ -69,6 +63,7 @@ var (
 	errEmpty      = errors.New("request: Required value")
 	errNoProviso  = errors.New("the cluster has no policies of Proviso: it does not serve policy.proviso.dev/v1alpha1; name files with policies with -f")
 	errWithLog    = errors.New("a SubjectAccessReview cannot be given together with --audit-log")
+	hintVerb      = "; to explain a request with this object, name the verb, as in 'explain create -f FILE --as=USER'"
 	notePolicies  = "the policies are those that the cluster has now"
 	noteNoSchema  = "the schema of the object is not known, so that the near miss may make the object invalid: see --openapi"
 	noteMutations = "the object is the one of the request: defaults and changes by admission do not count"
@@ -94,10 +89,12 @@ func (in *input) load(ctx context.Context, documents []document.Document, errs [
 			loader.Fail(d.Source, "", err)
 		}
 	}
-	suites, others, hasPolicies := 0, 0, false
+	suites, others := 0, 0
 	for _, d := range documents {
 		meta, _ := d.TypeMeta()
 		switch {
+		case in.isAsked():
+			loader.Load(ctx, d)
 		//guard:explain-files-policytest-names
 		case meta.Kind == policytest.Kind && in.isOffline:
 			fail(d, errSuite)
@@ -110,10 +107,17 @@ func (in *input) load(ctx context.Context, documents []document.Document, errs [
 		case meta.Kind == "AuthorizationConditionsReview" && isReview(meta):
 			fail(d, in.readData(d))
 		default:
-			hasPolicies = true
 			loader.Load(ctx, d)
 		}
 		others++
+	}
+	hasPolicies := len(loader.Sorted()) > 0
+	if in.isAsked() && len(loader.Errs) == 0 {
+		if err := in.readQuestion(ctx, loader.Others, hasPolicies); err != nil {
+			return []error{err}
+		}
+	} else if !in.isAsked() {
+		loader.RejectOthers(hintVerb)
 	}
 	switch {
 	case len(loader.Errs) > 0:
@@ -191,66 +195,6 @@ func (in *input) readTest(ctx context.Context, d document.Document) []error {
 	}
 	in.policies, in.request, in.admission, in.warnings = test.Policies, *test.Request, test.Admission, test.Warnings
 	in.isPermitted = ptr.To(true) // what RBAC allows is part of a test
-	return nil
-}
-
-// loadFromCluster loads all policies of the cluster, and the namespace of the request.
-func (in *input) loadFromCluster(ctx context.Context, loader *policyfile.Loader) error {
-	config, err := in.Config()
-	if err != nil {
-		return err
-	}
-	client, err := versioned.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	cluster, err := client.PolicyV1alpha1().ClusterAuthorizationPolicies().List(ctx, metav1.ListOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return errNoProviso
-	case err != nil:
-		return fmt.Errorf("listing the policies of the cluster: %w", err)
-	}
-	namespaced, err := client.PolicyV1alpha1().AuthorizationPolicies("").List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return fmt.Errorf("listing the policies of the cluster: %w", err)
-	}
-	cluster.TypeMeta = metav1.TypeMeta{APIVersion: policyv1alpha1.SchemeGroupVersion.String(), Kind: "ClusterAuthorizationPolicyList"}
-	namespaced.TypeMeta = metav1.TypeMeta{APIVersion: policyv1alpha1.SchemeGroupVersion.String(), Kind: "AuthorizationPolicyList"}
-	for _, list := range []any{cluster, namespaced} {
-		text, err := json.Marshal(list)
-		if err != nil {
-			return err
-		}
-		loader.Load(ctx, document.Document{Source: document.Named("the policies of the cluster"), JSON: text})
-	}
-	clients, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	in.schemas = typechecking.NewDiscovery(clients.Discovery())
-	return in.readNamespace(ctx, clients)
-}
-
-// readNamespace reads the namespace of the request from the cluster, if the files do not have it.
-func (in *input) readNamespace(ctx context.Context, client kubernetes.Interface) error {
-	r := &in.request
-	if r.Data == nil || r.Data.NamespaceObject != nil || r.Spec.ResourceAttributes == nil || r.Spec.ResourceAttributes.Namespace == "" {
-		return nil
-	}
-	namespace, err := client.CoreV1().Namespaces().Get(ctx, r.Spec.ResourceAttributes.Namespace, metav1.GetOptions{})
-	if err != nil {
-		in.notes = append(in.notes, "the namespace of the request is not known: "+err.Error())
-		r.Absent = append(r.Absent, cel.NamespaceObject)
-		return nil //nolint:nilerr // the explanation says so, and goes on without it
-	}
-	namespace.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}
-	text, err := json.Marshal(namespace)
-	if err != nil {
-		return err
-	}
-	r.Data.NamespaceObject = &runtime.RawExtension{Raw: text}
-	r.Absent = slices.DeleteFunc(r.Absent, func(v cel.Variable) bool { return v == cel.NamespaceObject })
 	return nil
 }
 

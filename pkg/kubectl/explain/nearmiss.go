@@ -16,15 +16,19 @@ import (
 	"time"
 
 	"github.com/google/cel-go/common/operators"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
 	"github.com/proviso-authz/proviso/pkg/kubectl/openapi"
+	"github.com/proviso-authz/proviso/pkg/kubectl/question"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 )
 
@@ -42,11 +46,13 @@ const (
 
 // nearMiss is a change of one field of an object with which the request is allowed.
 type nearMiss struct {
-	// Object is object or oldObject.
-	Object string `json:"object"`
-	Field  string `json:"field"`
-	// Action is set or remove.
+	// Object is object or oldObject. It is empty, as Field is, for a selector.
+	Object string `json:"object,omitempty"`
+	Field  string `json:"field,omitempty"`
+	// Action is set, remove or select.
 	Action string `json:"action"`
+	// Selectors are the flags of kubectl with which a list is allowed.
+	Selectors string `json:"selectors,omitempty"`
 	// Value is the new value, and Old the value in the request, as JSON.
 	Value string `json:"value,omitempty"`
 	Old   string `json:"old,omitempty"`
@@ -56,6 +62,7 @@ type nearMiss struct {
 const (
 	actionSet    = "set"
 	actionRemove = "remove"
+	actionSelect = "select"
 )
 
 // The reasons why there is no near miss.
@@ -110,8 +117,7 @@ func (x *explainer) findNearMiss(ctx context.Context, e *explanation) error {
 	case e.Decision == answer.Yes:
 		return nil
 	case x.request.Data == nil:
-		e.NoNearMiss = noMissNoObject
-		return nil
+		return x.findSelectors(ctx, e)
 	case e.WithObject == "":
 		e.NoNearMiss = noMissUnknown
 		return nil
@@ -151,6 +157,37 @@ func (x *explainer) findNearMiss(ctx context.Context, e *explanation) error {
 		e.NoNearMiss = noMissNone
 	}
 	e.isSchemaKnown = s.kind != nil
+	return err
+}
+
+// findSelectors looks for selectors with which the request is allowed.
+func (x *explainer) findSelectors(ctx context.Context, e *explanation) error {
+	e.NoNearMiss = noMissNoObject
+	a := x.request.Spec.ResourceAttributes
+	if a == nil {
+		return nil
+	}
+	by := &engine.Authorizer{Source: x.source, Part: engine.Granting}
+	record := authorization.AttributesOf(x.request.User(), a, nil)
+	within := authorization.WithPolicyBudgets(authorization.WithBudget(ctx))
+	byLabels, byFields, found := by.SelectorsFor(within, authorization.Attributes{AttributesRecord: record})
+	if !found {
+		return nil
+	}
+	request, selecting, spec := x.request, *a, *x.request.Spec
+	if byLabels != "" {
+		selecting.LabelSelector = &authorizationv1.LabelSelectorAttributes{RawSelector: byLabels}
+	}
+	if byFields != "" {
+		selecting.FieldSelector = &authorizationv1.FieldSelectorAttributes{RawSelector: byFields}
+	}
+	spec.ResourceAttributes, request.Spec = &selecting, &spec
+	decisions, err := x.compilers.Decide(ctx, x.source, &request)
+	//guard:explain-selectors-not-tried
+	if err == nil && decisions.Last() == answer.Yes {
+		e.NearMiss, e.NoNearMiss = &nearMiss{Action: actionSelect, Selectors: question.SelectorFlags(byLabels, byFields)}, ""
+		e.isSchemaKnown = true // there is no object
+	}
 	return err
 }
 

@@ -73,7 +73,11 @@ func treeOf(x *explanation) *Entry {
 		if m.Decides {
 			as = map[string]Tone{opinionAllow: toneYes, opinionDeny: toneNo}[m.Opinion]
 		}
-		e := t.add(top, as, "%s: %s", m.Name, opinionTexts[m.Opinion])
+		opinion := opinionTexts[m.Opinion]
+		if m.Opinion == opinionUnknown && x.isOfCluster {
+			opinion = "not known, counts as no opinion"
+		}
+		e := t.add(top, as, "%s: %s", m.Name, opinion)
 		for _, p := range m.Policies {
 			t.addPolicy(e, p)
 		}
@@ -151,6 +155,9 @@ func (t *tree) addPart(to *Entry, p *part) {
 
 // String returns the change in words.
 func (n *nearMiss) String() string {
+	if n.Action == actionSelect {
+		return "select with " + n.Selectors
+	}
 	of := ""
 	if n.Object == "oldObject" {
 		of = " of the stored object"

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -68,7 +69,11 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
 
  With --openapi or --cluster, the conditions are checked against the schemas of the
  resources in the rules: fields that do not exist, and comparisons with values of another
- type. With --cluster, the names of resources and verbs are checked, too.
+ type. With --cluster, the names of resources and verbs are checked, too, and lint
+ finds what apply warns of: the server is asked by a dry run, for which you need permission
+ to write the policies. 'kubectl proviso lint --cluster --help' shows the flags for clients.
+
+ Documents of other kinds, such as roles and tests in the same folder, are ignored.
 
  Exit status: 0 if nothing was found, 1 if something was, 2 on an error.`,
 		Example: `  # Check policies without a cluster
@@ -114,18 +119,22 @@ func (o *options) run(ctx context.Context, args []string) error {
 	loader := policyfile.NewLoader(o.NamespaceFlag(), compilers.Policies)
 	documents, errs := o.files.Read(o.In)
 	loader.Load(ctx, documents...)
+	policies := loader.Sorted()
+	if len(policies) == 0 {
+		loader.RejectOthers("")
+	}
 	if errs = append(errs, loader.Errs...); len(errs) > 0 {
 		return utilerrors.NewAggregate(errs)
 	}
-	policies := loader.Sorted()
 	if len(policies) == 0 {
 		return errNone
 	}
-	types, err := o.types(ctx)
+	o.WarnOthers(loader.Others)
+	types, server, err := o.checks(ctx)
 	if err != nil {
 		return err
 	}
-	l := &linter{types: types, shadows: shadows{compilers: compilers, policies: policies}, mistakes: loader.Mistakes}
+	l := &linter{types: types, server: server, obstacle: func(err error) { o.WarnOnce(err.Error()) }, shadows: shadows{compilers: compilers, policies: policies}, mistakes: loader.Mistakes}
 	findings, err := l.lint(ctx)
 	if err != nil {
 		return err
@@ -144,49 +153,53 @@ func (o *options) run(ctx context.Context, args []string) error {
 	return nil
 }
 
-// types returns what checks types, or nil if there are no schemas.
-func (o *options) types(ctx context.Context) (*typechecking.Checker, error) {
+// checks returns what checks types, or nil if there are no schemas, and with --cluster also the server.
+func (o *options) checks(ctx context.Context) (types *typechecking.Checker, server *dryRun, err error) {
 	switch {
 	case o.cluster:
 		config, err := o.Config()
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		client, err := discovery.NewDiscoveryClientForConfig(config)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if err := client.RESTClient().Get().AbsPath("/openapi/v3").Do(ctx).Error(); err != nil { // the checker would not say why
-			return nil, fmt.Errorf("the schemas of the cluster cannot be read: %w", err)
+			return nil, nil, fmt.Errorf("the schemas of the cluster cannot be read: %w", err)
 		}
 		found := typechecking.NewDiscovery(client)
 		c, err := typechecking.New(found, found)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		return c.WithResources(found.Published), nil
+		server, err = newDryRun(config)
+		return c.WithResources(found.Published), server, err
 	case len(o.openAPI) > 0:
 		found, errs := openapi.Read(o.openAPI)
 		if len(errs) > 0 {
-			return nil, utilerrors.NewAggregate(errs)
+			return nil, nil, utilerrors.NewAggregate(errs)
 		}
-		return typechecking.New(found, found)
+		types, err = typechecking.New(found, found)
 	}
-	return nil, nil //nolint:nilnil // absence is a result, and not an error
+	return types, nil, err
 }
 
 // linter finds mistakes.
 type linter struct {
 	shadows
 
-	types    *typechecking.Checker
+	types *typechecking.Checker
+	// server is nil without --cluster. obstacle is called if it has not checked a policy.
+	server   *dryRun
+	obstacle func(error)
 	mistakes []policyfile.Mistake
 }
 
 func (l *linter) lint(ctx context.Context) (findings []finding, err error) {
 	for i := range l.policies {
 		terminal.From(ctx).Progress("%d of %d policies are checked", i, len(l.policies))
-		p := &l.policies[i]
+		p, first := &l.policies[i], len(findings)
 		add := func(format string, args ...any) {
 			findings = append(findings, finding{Source: p.Source.String(), Policy: p.Key.String(), Message: fmt.Sprintf(format, args...)})
 		}
@@ -204,6 +217,9 @@ func (l *linter) lint(ctx context.Context) (findings []finding, err error) {
 				add("%s: %s", w.FieldRef, w.Warning)
 			}
 		}
+		if err := l.ask(ctx, p, findings[first:], func(text string) { add("%s", text) }); err != nil {
+			return nil, err
+		}
 		by, err := l.find(ctx, p)
 		if err != nil {
 			return nil, err
@@ -213,6 +229,23 @@ func (l *linter) lint(ctx context.Context) (findings []finding, err error) {
 		}
 	}
 	return findings, nil
+}
+
+// ask adds what the server warns of, except for what was found before.
+func (l *linter) ask(ctx context.Context, p *policyfile.Policy, found []finding, add func(string)) error {
+	if l.server == nil {
+		return nil
+	}
+	warnings, obstacle, err := l.server.warningsOf(ctx, p)
+	if obstacle != nil {
+		l.obstacle(fmt.Errorf("what the server warns of is not known: %w", obstacle))
+	}
+	for _, text := range warnings {
+		if !slices.ContainsFunc(found, func(f finding) bool { return says(text, f.Message) }) {
+			add(text)
+		}
+	}
+	return err
 }
 
 func printText(out io.Writer, findings []finding) error {

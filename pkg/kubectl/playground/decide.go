@@ -59,7 +59,6 @@ var (
 	errOneRequest = fmt.Errorf("write one %s", kindRequest)
 	errInPolicies = errors.New("only policies can be here")
 	errObjects    = fmt.Errorf("write one %s, or the object of the request and, for an update, also the object that is stored", kindData)
-	errNoVerb     = fmt.Errorf("an object is read for create, update, patch and delete of a resource: for another request, write an %s", kindData)
 )
 
 // maxMistakes bounds the mistakes in an answer.
@@ -151,27 +150,19 @@ func (q *question) checkObject(documents []document.Document) ([]document.Docume
 	if !ok {
 		return nil, nil // the mistake is in the request
 	}
-	data := map[string]any{}
-	objects := make([]json.RawMessage, 0, len(documents))
+	objects := make([][]byte, 0, len(documents))
 	for _, d := range documents {
 		if kind := kindOf(d); kind == kindData || kind == "" {
 			return nil, &document.Error{Source: d.Source, Err: errObjects}
 		}
 		objects = append(objects, d.JSON)
 	}
-	operation := simulation.Operations[verb]
-	data["operation"] = operation
+	data, err := simulation.DataOf(verb, objects...)
 	switch {
-	case operation == "":
-		return nil, errNoVerb
-	case operation == authorizationv1alpha1.OperationUpdate && len(objects) == 2:
-		data["object"], data["oldObject"] = objects[0], objects[1]
-	case operation == authorizationv1alpha1.OperationCreate && len(objects) == 1:
-		data["object"] = objects[0]
-	case operation == authorizationv1alpha1.OperationDelete && len(objects) == 1:
-		data["oldObject"] = objects[0]
-	default:
+	case errors.Is(err, simulation.ErrObjects), err == nil && data.Operation == authorizationv1alpha1.OperationUpdate && data.OldObject == nil:
 		return nil, errObjects
+	case err != nil:
+		return nil, err
 	}
 	text, err := json.Marshal(map[string]any{"apiVersion": authorizationv1alpha1.SchemeGroupVersion.String(), "kind": kindData, "request": data})
 	if err != nil {

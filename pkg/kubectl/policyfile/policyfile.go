@@ -31,6 +31,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 	"github.com/proviso-authz/proviso/pkg/policy"
 	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
+	"github.com/proviso-authz/proviso/pkg/suggestion"
 )
 
 // Policy is a valid policy of the input.
@@ -51,8 +52,10 @@ type Mistake struct {
 type Loader struct {
 	// Errors has the errors of all documents.
 	document.Errors
-	// AcceptMappings says that FieldPermissionMappings are read, too. Otherwise they are errors.
+	// AcceptMappings says that FieldPermissionMappings are read, too.
 	AcceptMappings bool
+	// Others are the documents that are no policies: of other API groups, and of other kinds.
+	Others []document.Document
 	// Mistakes are the mistakes in the policies, and Warnings have them with their sources.
 	Mistakes []Mistake
 	Warnings []string
@@ -90,6 +93,13 @@ func (l *Loader) Load(ctx context.Context, documents ...document.Document) {
 }
 
 func (l *Loader) load(ctx context.Context, d document.Document, meta metav1.TypeMeta) {
+	kind := meta.GroupVersionKind()
+	isMisspelt := slices.Contains(kinds, kind.Kind) && len(suggestion.Near(kind.Group, []string{policyv1alpha1.GroupName})) > 0
+	//guard:policy-files-misspelt-groups
+	if kind.Group != policyv1alpha1.GroupName && !isMisspelt {
+		l.Others = append(l.Others, d)
+		return
+	}
 	object, err := runtime.Decode(decoder, d.JSON)
 	if err != nil {
 		if runtime.IsNotRegisteredError(err) {
@@ -98,6 +108,7 @@ func (l *Loader) load(ctx context.Context, d document.Document, meta metav1.Type
 		l.Fail(d.Source, "", err)
 		return
 	}
+	other := func(at document.Source) { l.Others = append(l.Others, document.Document{Source: at, JSON: d.JSON}) }
 	l.EachItem(d.Source, object, func(at document.Source, object runtime.Object) {
 		switch object := object.(type) {
 		case *policyapi.ClusterAuthorizationPolicy:
@@ -109,11 +120,23 @@ func (l *Loader) load(ctx context.Context, d document.Document, meta metav1.Type
 				l.addMapping(at, object)
 				return
 			}
-			l.Fail(at, "", l.otherKind(meta))
+			other(at)
 		default:
-			l.Fail(at, "", l.otherKind(meta))
+			other(at)
 		}
 	})
+}
+
+// kinds are the kinds that a Loader reads.
+var kinds = []string{engine.KindCluster, engine.KindNamespaced, "FieldPermissionMapping"}
+
+// RejectOthers makes the documents errors that are no policies. hint is added to the message.
+func (l *Loader) RejectOthers(hint string) {
+	for _, d := range l.Others {
+		meta, _ := d.TypeMeta()
+		l.Fail(d.Source, "", fmt.Errorf("%w%s", l.otherKind(meta), hint))
+	}
+	l.Others = nil
 }
 
 func (l *Loader) otherKind(meta metav1.TypeMeta) error {

@@ -180,6 +180,7 @@ func (s *suite) readFiles(ctx context.Context, compiler *partial.Compiler) (errs
 	set, others, admissionErrs := admissionpolicy.Load(policies, objects)
 	l := policyfile.NewLoader("", compiler)
 	l.Load(ctx, others...)
+	l.RejectOthers("")
 	s.policies, s.admission, s.warnings = l.Sorted(), set, slices.Concat(l.Warnings, set.Warnings)
 	return append(append(errs, admissionErrs...), l.Errs...)
 }

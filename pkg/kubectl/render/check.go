@@ -8,22 +8,18 @@ package render
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/pmezard/go-difflib/difflib"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/printers"
-	admissionregistrationclient "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/proviso-authz/proviso/pkg/barrier"
+	"github.com/proviso-authz/proviso/pkg/kubectl/admissionpolicy"
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
-	"github.com/proviso-authz/proviso/pkg/kubectl/rbac"
 )
 
 // status is the result of comparing a barrier with the cluster.
@@ -53,28 +49,8 @@ const (
 	bindingKind = "ValidatingAdmissionPolicyBinding"
 )
 
-// live is what a cluster has.
-type live struct {
-	policies map[string]*admissionregistrationv1.ValidatingAdmissionPolicy
-	bindings map[string]*admissionregistrationv1.ValidatingAdmissionPolicyBinding
-}
-
-// fetch lists all objects: a barrier without its label must be found, too.
-func fetch(ctx context.Context, client admissionregistrationclient.AdmissionregistrationV1Interface) (*live, error) {
-	l := &live{
-		policies: map[string]*admissionregistrationv1.ValidatingAdmissionPolicy{},
-		bindings: map[string]*admissionregistrationv1.ValidatingAdmissionPolicyBinding{},
-	}
-	err := rbac.EachItem(ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		return client.ValidatingAdmissionPolicies().List(ctx, options)
-	}, func(p *admissionregistrationv1.ValidatingAdmissionPolicy) { l.policies[p.Name] = p })
-	if err != nil {
-		return nil, err
-	}
-	return l, rbac.EachItem(ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		return client.ValidatingAdmissionPolicyBindings().List(ctx, options)
-	}, func(b *admissionregistrationv1.ValidatingAdmissionPolicyBinding) { l.bindings[b.Name] = b })
-}
+// live is what a cluster has. A barrier without its label must be found, too.
+type live struct{ *admissionpolicy.Live }
 
 // compare compares barriers with what a cluster has, in the order of their names.
 func (l *live) compare(barriers []*barrier.Barrier) ([]comparison, error) {
@@ -99,8 +75,8 @@ func (l *live) compare(barriers []*barrier.Barrier) ([]comparison, error) {
 
 func (l *live) compareOne(b *barrier.Barrier) (*comparison, error) {
 	c := &comparison{name: b.Policy.Name, policy: ownerOf(&b.Policy.ObjectMeta), status: same}
-	policy, hasPolicy := l.policies[b.Policy.Name]
-	binding, hasBinding := l.bindings[b.Binding.Name]
+	policy, hasPolicy := l.Policies[b.Policy.Name]
+	binding, hasBinding := l.Bindings[b.Binding.Name]
 	if hasPolicy {
 		if err := c.object(policyKind, &policy.ObjectMeta, &b.Policy.ObjectMeta, barrier.EqualPolicies(policy, b.Policy),
 			barrier.DefaultedPolicy(policy), barrier.DefaultedPolicy(b.Policy)); err != nil {
@@ -200,16 +176,16 @@ func (l *live) others(wanted map[string]bool) []comparison {
 		c.remarks = append(c.remarks, kind)
 		found[meta.Name] = c
 	}
-	for _, name := range slices.Sorted(maps.Keys(l.policies)) {
-		add(policyKind, &l.policies[name].ObjectMeta, false)
+	for _, name := range slices.Sorted(maps.Keys(l.Policies)) {
+		add(policyKind, &l.Policies[name].ObjectMeta, false)
 	}
-	for _, name := range slices.Sorted(maps.Keys(l.bindings)) {
-		bound, kind := l.bindings[name].Spec.PolicyName, bindingKind
+	for _, name := range slices.Sorted(maps.Keys(l.Bindings)) {
+		bound, kind := l.Bindings[name].Spec.PolicyName, bindingKind
 		if wanted[bound] {
 			kind += " of " + bound
 		}
 		//guard:render-check-bindings-others
-		add(kind, &l.bindings[name].ObjectMeta, wanted[bound])
+		add(kind, &l.Bindings[name].ObjectMeta, wanted[bound])
 	}
 	comparisons := make([]comparison, 0, len(found))
 	for _, c := range found {

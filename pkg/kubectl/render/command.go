@@ -24,6 +24,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/barrier"
 	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
+	"github.com/proviso-authz/proviso/pkg/kubectl/admissionpolicy"
 	"github.com/proviso-authz/proviso/pkg/kubectl/command"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
@@ -205,7 +206,11 @@ func (o *options) compile(ctx context.Context) ([]*barrier.Barrier, *report, err
 	l.AcceptMappings = true
 	documents, errs := o.files.Read(o.In)
 	l.Load(ctx, documents...)
-	if l.Errs = append(errs, l.Errs...); len(l.Errs) == 0 && len(l.Sorted()) == 0 && len(l.SortedMappings()) == 0 {
+	isEmpty := len(l.Sorted())+len(l.SortedMappings()) == 0
+	if isEmpty {
+		l.RejectOthers("")
+	}
+	if l.Errs = append(errs, l.Errs...); len(l.Errs) == 0 && isEmpty {
 		l.Errs = []error{errNothing}
 	}
 	report := &report{}
@@ -230,6 +235,7 @@ func (o *options) compile(ctx context.Context) ([]*barrier.Barrier, *report, err
 		return nil, nil, err
 	}
 	barriers = append(barriers, ofMappings...)
+	o.WarnOthers(l.Others)
 	for _, warning := range l.Warnings {
 		o.Warn(warning)
 	}
@@ -300,11 +306,11 @@ func (o *options) compare(ctx context.Context, barriers []*barrier.Barrier) erro
 	if err != nil {
 		return err
 	}
-	live, err := fetch(ctx, client)
+	found, err := admissionpolicy.List(ctx, client)
 	if err != nil {
 		return err
 	}
-	comparisons, err := live.compare(barriers)
+	comparisons, err := (&live{found}).compare(barriers)
 	if err != nil {
 		return err
 	}

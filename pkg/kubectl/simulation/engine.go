@@ -46,6 +46,8 @@ type Request struct {
 	Data *authorizationv1alpha1.AuthorizationConditionsRequest
 	// Permissions are what other authorizers, such as RBAC, allow the user.
 	Permissions []rbacv1.PolicyRule
+	// Refusal is the reason for which kube-apiserver denies the request, if it is known that it does.
+	Refusal string
 	// Absent are variables of conditions whose values Data should have, and does not. If a condition depends on them, the request is
 	// decided without Data.
 	Absent []cel.Variable
@@ -185,6 +187,11 @@ func ChainOf(source *engine.Source, r *Request, checks *Chain) (*Chain, error) {
 		switch name {
 		case order.PrivilegedGroupsName:
 			member.Decider = authorization.DeciderOf(authorizerfactory.NewPrivilegedGroups(user.SystemPrivilegedGroup))
+		case order.DenialsName:
+			if r.Refusal == "" {
+				continue
+			}
+			member.Decider = refusal{user: r.User().GetName(), reason: r.Refusal}
 		case order.KubeAPIServerName:
 			member.Decider = permissions{user: r.User().GetName(), rules: rbac.RulesOf(r.Permissions)}
 		default:
@@ -405,6 +412,42 @@ func (p permissions) Decide(_ context.Context, a authorizer.Attributes) authoriz
 	}
 	return authorization.NoOpinion("", nil)
 }
+
+// refusal denies the requests of a user, as kube-apiserver does.
+type refusal struct{ user, reason string }
+
+// Decide denies the requests of the user, and has no opinion about checks for others.
+func (r refusal) Decide(_ context.Context, a authorizer.Attributes) authorization.Decision {
+	if a.GetUser().GetName() == r.user {
+		return authorization.Deny(r.reason, nil)
+	}
+	return authorization.NoOpinion("", nil)
+}
+
+// DataOf returns the data of a request with a verb about plain objects: the new object of a create, the stored one of a delete, and the new and then the stored
+// one of an update, which may be missing.
+func DataOf(verb string, objects ...[]byte) (*authorizationv1alpha1.AuthorizationConditionsRequest, error) {
+	data := &authorizationv1alpha1.AuthorizationConditionsRequest{Operation: Operations[verb]}
+	raw := func(i int) *runtime.RawExtension { return &runtime.RawExtension{Raw: objects[i]} }
+	switch {
+	case data.Operation == "":
+		return nil, errNoObject
+	case data.Operation == authorizationv1alpha1.OperationUpdate && len(objects) == 2:
+		data.Object, data.OldObject = raw(0), raw(1)
+	case len(objects) != 1:
+		return nil, ErrObjects
+	case data.Operation == authorizationv1alpha1.OperationDelete:
+		data.OldObject = raw(0)
+	default:
+		data.Object = raw(0)
+	}
+	return data, nil
+}
+
+// ErrObjects is the error of another number of plain objects than a request has.
+var ErrObjects = errors.New("want the object of the request and, for an update, also the object that is stored")
+
+var errNoObject = errors.New("an object is read for create, update, patch and delete of a resource: for another request, write an AuthorizationConditionsReview")
 
 // data is what admission knows about a request.
 type data struct {

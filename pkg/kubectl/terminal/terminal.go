@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 
@@ -36,6 +37,7 @@ const (
 // Terminal is what is known of the terminal of a command. A nil one is no terminal.
 type Terminal struct {
 	hasColour bool
+	width     int
 	// out is where progress is shown. It is nil if it is not.
 	out   io.Writer
 	began time.Time
@@ -51,7 +53,7 @@ type Terminal struct {
 // New returns the terminal of streams, and streams that erase the line of progress before they write. getenv returns a variable of the
 // environment. Call Close at the end.
 func New(streams genericiooptions.IOStreams, getenv func(string) string) (*Terminal, genericiooptions.IOStreams) {
-	t := &Terminal{began: time.Now()}
+	t := &Terminal{began: time.Now(), width: widthOf(streams.Out, getenv("COLUMNS"))}
 	if getenv("TERM") == "dumb" {
 		return t, streams
 	}
@@ -66,6 +68,26 @@ func New(streams genericiooptions.IOStreams, getenv func(string) string) (*Termi
 func isTerminal(w io.Writer) bool {
 	file, isFile := w.(*os.File)
 	return isFile && term.IsTerminal(int(file.Fd()))
+}
+
+// widthOf returns the number of columns of a terminal, and 0 for another writer. A number in the variable COLUMNS takes precedence.
+func widthOf(w io.Writer, columns string) int {
+	if !isTerminal(w) {
+		return 0
+	}
+	if width, err := strconv.Atoi(columns); err == nil && width > 0 {
+		return width
+	}
+	width, _, _ := term.GetSize(int(w.(*os.File).Fd())) // 0 if it is not known
+	return width
+}
+
+// Width returns the number of columns of the terminal to which a command prints, or 0 if it prints to none.
+func (t *Terminal) Width() int {
+	if t == nil {
+		return 0
+	}
+	return t.width
 }
 
 type key struct{}

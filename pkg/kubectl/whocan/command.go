@@ -14,17 +14,14 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/kubernetes/scheme"
 
 	policyclient "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
 	"github.com/proviso-authz/proviso/pkg/kubectl/command"
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 	"github.com/proviso-authz/proviso/pkg/kubectl/question"
@@ -100,7 +97,6 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
 // The errors of arguments and flags.
 var (
 	errArguments = errors.New("you must specify two arguments: verb resource or verb resource/resourceName; see 'kubectl proviso who-can --help'")
-	errNamespace = errors.New("with -f, you must specify --namespace or --all-namespaces: no kubeconfig is read")
 )
 
 func (o *options) run(ctx context.Context, args []string) error {
@@ -110,7 +106,7 @@ func (o *options) run(ctx context.Context, args []string) error {
 	case question.IsURL(args[1]) && o.Subresource != "":
 		return question.ErrURLSubresource
 	case len(o.files.Names) > 0 && !question.IsURL(args[1]) && o.NamespaceFlag() == "" && !o.AllNamespaces:
-		return errNamespace
+		return question.ErrNamespace
 	}
 	if err := o.output.Validate(); err != nil {
 		return err
@@ -124,7 +120,7 @@ func (o *options) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return o.print(reportOf(ctx, in, o.Record(), compilers.Policies))
+	return o.print(terminal.From(ctx), reportOf(ctx, in, o.Record(), compilers.Policies))
 }
 
 // read reads the arguments, and the roles, bindings and policies.
@@ -171,52 +167,17 @@ func (o *options) readFiles(ctx context.Context, target string, compiler *partia
 		if !o.AllNamespaces {
 			o.Namespace = o.NamespaceFlag()
 		}
-		o.resourceWithoutServer(target)
+		o.ReadWithoutServer(target, o.Warn)
 	}
 	documents, errs := o.files.Read(o.In)
 	if len(errs) > 0 {
 		return nil, utilerrors.NewAggregate(errs)
 	}
-	return fromFiles(ctx, documents, o.NamespaceFlag(), compiler, o.Warn)
-}
-
-// resourceWithoutServer sets the resource. If Kubernetes does not have it, it is taken as it is, as RESOURCE.VERSION.GROUP or RESOURCE.GROUP.
-func (o *options) resourceWithoutServer(target string) {
-	known := question.Question{}
-	if err := known.ReadResource(builtin(), target, func(string) {}); err == nil && known.Resource.Version != "" {
-		o.Resource, o.Name = known.Resource, known.Name
-		return
-	}
-	resource, name, _ := strings.Cut(target, "/")
-	full, partly := schema.ParseResourceArg(strings.ToLower(resource))
-	o.Resource, o.Name = partly.WithVersion(""), name
-	if full != nil && isVersion(full.Version) {
-		o.Resource = *full
-	}
-	if o.Resource.Version == "" && resource != "*" {
-		o.Warn("the version of the resource is not known without a cluster: name it, as in deployments.v1.apps, if policies are for certain versions")
-	}
-}
-
-// isVersion reports whether a text looks like a version: demo in virtualmachines.demo.proviso.dev does not.
-func isVersion(text string) bool {
-	return len(text) > 1 && text[0] == 'v' && text[1] >= '0' && text[1] <= '9'
-}
-
-// builtin returns a mapper of the resources of Kubernetes.
-func builtin() meta.RESTMapper {
-	versions := scheme.Scheme.PrioritizedVersionsAllGroups()
-	mapper := meta.NewDefaultRESTMapper(versions)
-	for _, version := range versions {
-		for kind := range scheme.Scheme.KnownTypes(version) {
-			mapper.Add(version.WithKind(kind), meta.RESTScopeNamespace) // the scope is not used
-		}
-	}
-	return mapper
+	return fromFiles(ctx, documents, o.NamespaceFlag(), compiler, o.WarnOthers)
 }
 
 // print prints the report, and the warnings and gaps to standard error.
-func (o *options) print(r *report) error {
+func (o *options) print(screen *terminal.Terminal, r *report) error {
 	for _, text := range r.Warnings {
 		o.Warn(text)
 	}
@@ -227,7 +188,7 @@ func (o *options) print(r *report) error {
 	if o.output.Value == outputJSON {
 		err = printable.WriteJSON(o.Out, r, "    ")
 	} else {
-		err = printTable(o.Out, r)
+		err = printTable(o.Out, r, screen)
 	}
 	if err != nil {
 		return err
@@ -242,23 +203,22 @@ func (o *options) print(r *report) error {
 }
 
 // printTable prints a row for each binding and policy that decides for a subject, and then the policies that restrict the request.
-func printTable(out io.Writer, r *report) error {
-	w := printers.GetNewTabWriter(out)
-	printable.WriteRow(w, "-", "ANSWER", "SUBJECT", "EFFECT", "CONDITION", "BY", "DESCRIPTION")
+func printTable(out io.Writer, r *report, screen *terminal.Terminal) error {
+	table := &printable.Table{Headers: []string{"ANSWER", "SUBJECT", "EFFECT", "CONDITION", "BY", "DESCRIPTION"}, Long: 3, Empty: "-"}
 	for i := range r.Subjects {
 		s := &r.Subjects[i]
-		for _, p := range s.Parts {
-			printable.WriteRow(w, "-", s.Answer.Text(), s.String(), string(p.Effect), p.text(), p.Source.String(), p.Description)
+		for k := range s.Parts {
+			p := &s.Parts[k]
+			table.Add(p.below(screen), s.Answer.Text(), s.String(), string(p.Effect), p.text(), p.Source.String(), p.Description)
 		}
 	}
-	if err := w.Flush(); err != nil || len(r.Restrictions) == 0 {
+	if err := table.Print(out, screen.Width()); err != nil || len(r.Restrictions) == 0 {
 		return err
 	}
 	if _, err := fmt.Fprintln(out); err != nil {
 		return err
 	}
-	w = printers.GetNewTabWriter(out) // a writer keeps the widths of its columns
-	printable.WriteRow(w, "-", "RESTRICTED BY", "EFFECT", "SUBJECTS", "CONDITION", "DESCRIPTION")
+	table = &printable.Table{Headers: []string{"RESTRICTED BY", "EFFECT", "SUBJECTS", "CONDITION", "DESCRIPTION"}, Long: 3, Empty: "-"}
 	for i := range r.Restrictions {
 		x := &r.Restrictions[i]
 		subjects := make([]string, 0, len(x.Subjects))
@@ -268,9 +228,14 @@ func printTable(out io.Writer, r *report) error {
 		if x.AllUsers {
 			subjects = append(subjects, "all users")
 		}
-		printable.WriteRow(w, "-", x.Source.String(), string(x.Effect), strings.Join(subjects, ", "), x.text(), x.Description)
+		table.Add(x.below(screen), x.Source.String(), string(x.Effect), strings.Join(subjects, ", "), x.text(), x.Description)
 	}
-	return w.Flush()
+	return table.Print(out, screen.Width())
+}
+
+// below returns the lines of a condition that is printed below its row, with the names of variables.
+func (p *part) below(screen *terminal.Terminal) func() []string {
+	return func() []string { return answer.Named(p.text(), p.variables, screen.Width()) }
 }
 
 // text returns the condition in words, or as it is.

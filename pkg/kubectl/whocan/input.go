@@ -28,26 +28,18 @@ import (
 	"github.com/proviso-authz/proviso/pkg/kubectl/rbac"
 )
 
-// fromFiles reads roles, bindings and policies from documents. Objects of other kinds cause a warning.
-func fromFiles(ctx context.Context, documents []document.Document, namespace string, compiler *partial.Compiler, warn func(string)) (*input, error) {
+// fromFiles reads roles, bindings and policies from documents, and calls warn with the others.
+func fromFiles(ctx context.Context, documents []document.Document, namespace string, compiler *partial.Compiler, warn func([]document.Document)) (*input, error) {
 	objects, others, errs := rbac.Load(documents, namespace)
-	loader, ignored := policyfile.NewLoader("", compiler), 0
-	for _, d := range others {
-		if kind, err := d.TypeMeta(); err == nil && kind.GroupVersionKind().Group != policyv1alpha1.GroupName {
-			ignored++
-			continue
-		}
-		loader.Load(ctx, d)
-	}
+	loader := policyfile.NewLoader("", compiler)
+	loader.Load(ctx, others...)
 	if errs = append(errs, loader.Errs...); len(errs) > 0 {
 		return nil, utilerrors.NewAggregate(errs)
 	}
 	if objects.IsEmpty() && len(loader.Sorted()) == 0 {
 		return nil, errEmpty
 	}
-	if ignored > 0 {
-		warn(fmt.Sprintf("objects that are neither of RBAC nor policies are ignored: %d", ignored))
-	}
+	warn(loader.Others)
 	return &input{permissions: objects.Permissions(), policies: loader.Specs()}, nil
 }
 

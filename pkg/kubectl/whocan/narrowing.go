@@ -14,6 +14,7 @@ import (
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/kubectl/question"
 )
 
 // selecting are the verbs of requests that have selectors.
@@ -91,7 +92,7 @@ func (n narrowing) needs(condition, verb string) needs {
 	if len(n.names) > 0 {
 		quoted, flags := make([]string, len(n.names)), make([]string, len(n.names))
 		for i, name := range n.names {
-			quoted[i], flags[i] = fmt.Sprintf("%q", name), flagsOf("", "metadata.name="+name)
+			quoted[i], flags[i] = fmt.Sprintf("%q", name), question.SelectorFlags("", "metadata.name="+name)
 		}
 		all = append(all, fmt.Sprintf("request.name in [%s]", strings.Join(quoted, ", ")))
 		if slices.Contains(selecting, verb) {
@@ -104,25 +105,4 @@ func (n narrowing) needs(condition, verb string) needs {
 		return needs{condition: strings.Join(append(all, "("+condition+")"), " && ")}
 	}
 	return needs{strings.Join(all, " && "), strings.Join(words, " and ")}
-}
-
-// flagsOf returns the flags of kubectl for selectors, quoted for a shell.
-func flagsOf(byLabels, byFields string) string {
-	var flags []string
-	for flag, selector := range map[string]string{"-l ": byLabels, "--field-selector ": byFields} {
-		if strings.ContainsFunc(selector, isSpecial) {
-			selector = "'" + strings.ReplaceAll(selector, "'", `'\''`) + "'"
-		}
-		if selector != "" {
-			flags = append(flags, flag+selector)
-		}
-	}
-	slices.Sort(flags)
-	return strings.Join(flags, " ")
-}
-
-// isSpecial reports whether a shell could read a character of a selector as something else. Names come from authors of policies.
-func isSpecial(r rune) bool {
-	isPlain := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-_./=,:@", r)
-	return !isPlain
 }

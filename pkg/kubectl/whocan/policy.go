@@ -21,6 +21,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/kubectl/question"
 )
 
 // policy is a policy that can decide for users of any name. For its record, its rules match.
@@ -209,7 +210,7 @@ func (p *policy) selectors(ctx context.Context, r requester) string {
 	record.User = &user.DefaultInfo{Name: r.user.Name, Groups: []string{user.AllAuthenticated}}
 	ctx = authorization.WithPolicyBudgets(authorization.WithBudget(ctx))
 	byLabels, byFields, _ := p.evaluated.SelectorsFor(ctx, authorization.Attributes{AttributesRecord: record})
-	return flagsOf(byLabels, byFields)
+	return question.SelectorFlags(byLabels, byFields)
 }
 
 // condition returns the text of the condition that a decision depends on.

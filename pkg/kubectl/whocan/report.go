@@ -79,6 +79,9 @@ type part struct {
 	Words       string                      `json:"words,omitempty"`
 	Source      source                      `json:"source"`
 	Description string                      `json:"description,omitempty"`
+
+	// variables are the variables of a policy.
+	variables []policyv1alpha1.Variable
 }
 
 // restriction is a Deny or NoOpinion policy about the request, for any users.
@@ -287,7 +290,7 @@ func (r *report) partsOf(ctx context.Context, q requester, effect policyv1alpha1
 }
 
 func (p *policy) part(of needs) part {
-	made := part{Effect: p.spec.Effect, Source: sourceOfPolicy(p.key), Condition: of.condition, Words: of.words, Description: p.spec.Description}
+	made := part{Effect: p.spec.Effect, Source: sourceOfPolicy(p.key), Condition: of.condition, Words: of.words, Description: p.spec.Description, variables: p.spec.Variables}
 	if words := answer.Words(of.condition); made.Words == "" && words != of.condition {
 		made.Words = words
 	}

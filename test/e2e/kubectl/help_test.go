@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package kubectl_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 
 	kubectlplugin "github.com/proviso-authz/proviso/pkg/kubectl"
 	"github.com/proviso-authz/proviso/test/testutil/golden"
+	"github.com/proviso-authz/proviso/test/testutil/plane"
 )
 
 // TestKubectlHelp pastes the examples in the help of all commands, in order, as admin.
@@ -72,5 +74,17 @@ func TestKubectlReadsTheCluster(t *testing.T) {
 	policy := filepath.Join(stack.Repository, "artifacts", "examples", "storage-class", "policy.yaml")
 	mustKubectl(t, "admin", "apply", "-f", policy)
 	t.Cleanup(func() { mustKubectl(t, "admin", "delete", "-f", policy) })
+	applyForTest(t, strings.ReplaceAll(plane.TestData(t, "plugin.yaml"), "plugin", "explained")+"---\n"+plane.TestData(t, "explain.yaml"))
 	golden.Compare(t, filepath.Join("testdata", "reads.golden.txt"), transcript(t, "explain")+transcript(t, "lint")+transcript(t, "render"))
+	// What explain says is what happens.
+	for _, user := range []string{"alice", "bob", "carol"} {
+		for name, class := range map[string]string{"new-dev": "dev", "new-gold": "gold"} {
+			machine := fmt.Sprintf("{apiVersion: demo.proviso.dev/v1alpha1, kind: VirtualMachine, metadata: {name: %s, namespace: explained}, spec: {image: debian-12, storageClassName: %s}}", name, class)
+			_, errOut, code := plugin(t, "admin", machine, "explain", "create", "-f", "-", "--as", user)
+			_, refusal, passes := shell(t, user, machine, "kubectl create -f - --dry-run=server")
+			if (code == 0) != (passes == 0) || code > 1 {
+				t.Errorf("%s creates %s: got %d %s, want %d %s", user, name, code, errOut, passes, refusal)
+			}
+		}
+	}
 }

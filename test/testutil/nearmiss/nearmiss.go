@@ -17,8 +17,10 @@ import (
 type NearMiss struct {
 	// Object is object or oldObject.
 	Object string
-	// Field is written as in CEL, Action is set or remove, and Value is JSON.
+	// Field is written as in CEL, Action is set, remove or select, and Value is JSON.
 	Field, Action, Value string
+	// Selectors are the flags of kubectl if Action is select.
+	Selectors string
 }
 
 var steps = regexp.MustCompile(`^\.?([A-Za-z0-9_]+)|^\[("(?:[^"\\]|\\.)*"|[0-9]+)\]`)

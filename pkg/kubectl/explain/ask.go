@@ -1,0 +1,196 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package explain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/kubectl/document"
+	"github.com/proviso-authz/proviso/pkg/kubectl/question"
+	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
+)
+
+// The errors of requests in arguments.
+var (
+	errNoUser   = errors.New("with policies in files, --as must name the user: no kubeconfig is read")
+	errNoObject = errors.New("must specify TYPE, or a file with the object of the request")
+)
+
+// The notes about requests in arguments.
+const (
+	noteNameless  = "the request has no name, and every request with the verb has one: policies can also depend on it"
+	noteStored    = "the stored object is not known: give it with -f, after the new one"
+	noteNamespace = "the namespace of the request is not known without a cluster"
+)
+
+// isAsked reports whether the request is in the arguments.
+func (in *input) isAsked() bool { return in.asked.Verb != "" }
+
+// readQuestion reads the request in the arguments, with the plain objects in files. If the files have policies, no server is called.
+func (in *input) readQuestion(ctx context.Context, objects []document.Document, hasPolicies bool) error {
+	q := &in.asked
+	if in.target == "" && len(objects) == 0 {
+		return errNoObject
+	}
+	checked := *q
+	checked.AllNamespaces = q.AllNamespaces && !hasPolicies // without a cluster, the flag says that the object has no namespace
+	if err := checked.Check(in.args, len(objects) > 0); err != nil {
+		return err
+	}
+	var read []*unstructured.Unstructured
+	readObjects := func(mapper meta.RESTMapper) error {
+		for _, d := range objects {
+			object, err := q.ReadObject(d, mapper, in.NamespaceFlag())
+			if err != nil {
+				return err
+			}
+			read = append(read, object)
+		}
+		return nil
+	}
+	if hasPolicies {
+		if err := in.readWithoutServer(readObjects); err != nil {
+			return err
+		}
+	} else if err := in.readWithServer(ctx, readObjects); err != nil {
+		return err
+	}
+	in.request.Spec.ResourceAttributes, in.request.Spec.NonResourceAttributes = q.Attributes(q.Resource.Version)
+	if q.IsNameless() {
+		in.notes = append(in.notes, noteNameless)
+	}
+	if len(read) == 0 {
+		return nil
+	}
+	if !hasPolicies && len(read) == 1 && simulation.Operations[q.Verb] == authorizationv1alpha1.OperationUpdate {
+		stored, err := in.stored(ctx)
+		if err != nil {
+			in.notes = append(in.notes, "the stored object is not known: "+err.Error())
+		} else {
+			read = append(read, stored)
+		}
+	}
+	return in.setData(read, hasPolicies)
+}
+
+// readWithoutServer reads the request and its user without a cluster.
+func (in *input) readWithoutServer(readObjects func(meta.RESTMapper) error) error {
+	q, subject := &in.asked, question.SubjectWithoutServer(in.Flags)
+	if subject == nil {
+		return errNoUser
+	}
+	in.request.Spec = question.SpecOf(&subject.UserInfo)
+	if question.IsURL(in.target) {
+		q.ReadURL(in.target, in.Warn)
+		return nil
+	}
+	if !q.AllNamespaces {
+		q.Namespace = in.NamespaceFlag()
+	}
+	if in.target != "" {
+		q.ReadWithoutServer(in.target, in.Warn)
+	}
+	if err := readObjects(question.WithoutServer(in.WarnOnce)); err != nil {
+		return err
+	}
+	if q.Namespace == "" && !q.AllNamespaces {
+		return question.ErrNamespace
+	}
+	return nil
+}
+
+// readWithServer reads the request with the resources of a cluster. The user is the one of --as, about whom the caller asks, or the caller.
+func (in *input) readWithServer(ctx context.Context, readObjects func(meta.RESTMapper) error) error {
+	config, err := in.config()
+	if err != nil {
+		return err
+	}
+	if in.request.Spec == nil {
+		client, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			return err
+		}
+		self, err := question.Self(ctx, client.AuthenticationV1())
+		if err != nil {
+			return fmt.Errorf("who you are is not known: %w", err)
+		}
+		in.request.Spec, in.isSelf = question.SpecOf(self), true
+	}
+	if err := in.asked.Read(&in.Options, in.target, readObjects); err != nil {
+		return err
+	}
+	if in.asked.IsClusterScoped {
+		in.asked.Namespace = ""
+	}
+	return nil
+}
+
+// config returns the configuration of the clients of the caller, and sets the user of --as if the request is in the arguments.
+func (in *input) config() (*rest.Config, error) {
+	config, err := in.Config()
+	if err != nil || !in.isAsked() {
+		return config, err
+	}
+	config, subject := question.AsCaller(in.Flags, config)
+	if subject != nil && in.request.Spec == nil {
+		in.request.Spec = question.SpecOf(&subject.UserInfo)
+	}
+	return config, nil
+}
+
+// stored reads the stored object of the request.
+func (in *input) stored(ctx context.Context) (*unstructured.Unstructured, error) {
+	config, err := in.config()
+	if err != nil {
+		return nil, err
+	}
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	return client.Resource(in.asked.Resource).Namespace(in.asked.Namespace).Get(ctx, in.asked.Name, metav1.GetOptions{})
+}
+
+// setData sets the data of the request from plain objects.
+func (in *input) setData(objects []*unstructured.Unstructured, isOffline bool) error {
+	texts := make([][]byte, 0, len(objects))
+	for _, object := range objects {
+		raw, err := question.Raw(object)
+		if err != nil {
+			return err
+		}
+		texts = append(texts, raw.Raw)
+	}
+	data, err := simulation.DataOf(in.asked.Verb, texts...)
+	if err != nil {
+		return err
+	}
+	if data.Options, err = question.OptionsOf(data.Operation); err != nil {
+		return err
+	}
+	in.request.Data, in.notes = data, append(in.notes, noteMutations)
+	if data.Operation == authorizationv1alpha1.OperationUpdate && data.OldObject == nil {
+		in.request.Absent = append(in.request.Absent, cel.OldObject)
+		if isOffline {
+			in.notes = append(in.notes, noteStored)
+		}
+	}
+	if isOffline && in.asked.Namespace != "" {
+		in.request.Absent, in.notes = append(in.request.Absent, cel.NamespaceObject), append(in.notes, noteNamespace)
+	}
+	return nil
+}

@@ -1,0 +1,172 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package explain
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/generated/clientset/versioned"
+	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
+	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/kubectl/admissionpolicy"
+	"github.com/proviso-authz/proviso/pkg/kubectl/document"
+	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
+	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
+)
+
+// loadFromCluster loads all policies of the cluster, and what else it knows of the request: the namespace, the schemas, what RBAC allows, and the
+// ValidatingAdmissionPolicies.
+func (in *input) loadFromCluster(ctx context.Context, loader *policyfile.Loader) error {
+	config, err := in.config()
+	if err != nil {
+		return err
+	}
+	client, err := versioned.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	cluster, err := client.PolicyV1alpha1().ClusterAuthorizationPolicies().List(ctx, metav1.ListOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return errNoProviso
+	case err != nil:
+		return fmt.Errorf("listing the policies of the cluster: %w", err)
+	}
+	namespaced, err := client.PolicyV1alpha1().AuthorizationPolicies("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("listing the policies of the cluster: %w", err)
+	}
+	cluster.TypeMeta = metav1.TypeMeta{APIVersion: policyv1alpha1.SchemeGroupVersion.String(), Kind: "ClusterAuthorizationPolicyList"}
+	namespaced.TypeMeta = metav1.TypeMeta{APIVersion: policyv1alpha1.SchemeGroupVersion.String(), Kind: "AuthorizationPolicyList"}
+	for _, list := range []any{cluster, namespaced} {
+		text, err := json.Marshal(list)
+		if err != nil {
+			return err
+		}
+		loader.Load(ctx, document.Document{Source: document.Named("the policies of the cluster"), JSON: text})
+	}
+	clients, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	in.isOfCluster, in.schemas = true, typechecking.NewDiscovery(clients.Discovery())
+	if err := in.readNamespace(ctx, clients); err != nil {
+		return err
+	}
+	if in.isPermitted == nil && !in.rbacAllows {
+		in.askPermission(ctx, clients.AuthorizationV1())
+	}
+	return in.readAdmission(ctx, config, clients)
+}
+
+// readNamespace reads the namespace of the request from the cluster, if the files do not have it.
+func (in *input) readNamespace(ctx context.Context, client kubernetes.Interface) error {
+	r := &in.request
+	if r.Data == nil || r.Data.NamespaceObject != nil || r.Spec.ResourceAttributes == nil || r.Spec.ResourceAttributes.Namespace == "" {
+		return nil
+	}
+	namespace, err := client.CoreV1().Namespaces().Get(ctx, r.Spec.ResourceAttributes.Namespace, metav1.GetOptions{})
+	if err != nil {
+		in.notes = append(in.notes, "the namespace of the request is not known: "+err.Error())
+		r.Absent = append(r.Absent, cel.NamespaceObject)
+		return nil //nolint:nilerr // the explanation says so, and goes on without it
+	}
+	namespace.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}
+	text, err := json.Marshal(namespace)
+	if err != nil {
+		return err
+	}
+	r.Data.NamespaceObject = &runtime.RawExtension{Raw: text}
+	r.Absent = slices.DeleteFunc(r.Absent, func(v cel.Variable) bool { return v == cel.NamespaceObject })
+	return nil
+}
+
+// byRBAC begins the reason of an Allow of RBAC.
+const byRBAC = "RBAC: allowed by "
+
+// askPermission asks kube-apiserver whether its other authorizers, such as RBAC, allow the request. The review has the marker of checks by Proviso: the front door
+// answers it with Deny or NoOpinion only. A caller who may not create reviews about users, and asks about herself, creates a review without the marker.
+func (in *input) askPermission(ctx context.Context, client authorizationclient.AuthorizationV1Interface) {
+	spec := in.request.Spec
+	extra := map[string]authorizationv1.ExtraValue{}
+	maps.Copy(extra, spec.Extra)
+	extra[webhook.DelegationMarker] = authorizationv1.ExtraValue{"true"}
+	answer, err := client.SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+		User: spec.User, UID: spec.UID, Groups: in.request.User().GetGroups(), Extra: extra,
+		ResourceAttributes: spec.ResourceAttributes, NonResourceAttributes: spec.NonResourceAttributes,
+	}}, metav1.CreateOptions{})
+	if err == nil {
+		in.permitBy(&answer.Status, true)
+		return
+	}
+	if in.isSelf && apierrors.IsForbidden(err) {
+		self, selfErr := client.SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+			ResourceAttributes: spec.ResourceAttributes, NonResourceAttributes: spec.NonResourceAttributes,
+		}}, metav1.CreateOptions{})
+		if err = selfErr; err == nil {
+			in.permitBy(&self.Status, false)
+			return
+		}
+	}
+	in.notes = append(in.notes, "what RBAC allows is not known: "+err.Error())
+}
+
+// permitBy takes over the answer of kube-apiserver. Without the marker, only an Allow of RBAC and an answer without an opinion say what RBAC does.
+func (in *input) permitBy(status *authorizationv1.SubjectAccessReviewStatus, isMarked bool) {
+	switch {
+	//guard:explain-reviews-without-marker
+	case status.Allowed && (isMarked || strings.HasPrefix(status.Reason, byRBAC)):
+		in.permit()
+	case !status.Allowed && !status.Denied:
+		in.isPermitted = ptr.To(false)
+	//guard:explain-kube-apiserver-denies
+	case isMarked:
+		in.request.Refusal = "kube-apiserver denies the request: " + status.Reason
+	default:
+		in.notes = append(in.notes, "what RBAC allows is not known: you need permission to create SubjectAccessReviews, because policies decide before RBAC")
+	}
+}
+
+// readAdmission reads the ValidatingAdmissionPolicies of the cluster.
+func (in *input) readAdmission(ctx context.Context, config *rest.Config, clients kubernetes.Interface) error {
+	if in.request.Data == nil || len(in.request.Validate()) > 0 {
+		if a := in.request.Spec.ResourceAttributes; a != nil && (a.Verb == "create" || a.Verb == "update" || a.Verb == "patch" || a.Verb == "delete") {
+			in.notes = append(in.notes, "ValidatingAdmissionPolicies, which can refuse the request, are not evaluated without an object")
+		}
+		return nil
+	}
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	mapper, err := in.Flags.ToRESTMapper()
+	if err != nil {
+		return err
+	}
+	set, notes, err := admissionpolicy.FromCluster(ctx, clients.AdmissionregistrationV1(), objects, mapper, &in.request)
+	if err != nil {
+		in.notes = append(in.notes, "the ValidatingAdmissionPolicies of the cluster, which can refuse the request, are not known: "+err.Error())
+		return nil //nolint:nilerr // the explanation says so, and goes on without them
+	}
+	in.admission, in.notes = set, append(in.notes, notes...)
+	return nil
+}

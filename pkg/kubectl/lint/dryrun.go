@@ -1,0 +1,72 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package lint
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	policyclient "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
+)
+
+// dryRun has the server check policies as when they are stored.
+type dryRun struct {
+	client policyclient.PolicyV1alpha1Interface
+	// warnings has the warnings of the last request.
+	warnings []string
+}
+
+var _ rest.WarningHandler = &dryRun{}
+
+func newDryRun(config *rest.Config) (*dryRun, error) {
+	d := &dryRun{}
+	config = rest.CopyConfig(config)
+	config.WarningHandler = d
+	var err error
+	d.client, err = policyclient.NewForConfig(config)
+	return d, err
+}
+
+// HandleWarningHeader keeps a warning.
+func (d *dryRun) HandleWarningHeader(code int, _, text string) {
+	if code == 299 && text != "" {
+		d.warnings = append(d.warnings, text)
+	}
+}
+
+// warningsOf returns what the server warns of if a policy is created. It also warns if the policy exists. An error says that the server refuses the policy, and
+// obstacle that the server has not checked it.
+func (d *dryRun) warningsOf(ctx context.Context, p *policyfile.Policy) (warnings []string, obstacle, err error) {
+	d.warnings = nil
+	options, meta := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}, metav1.ObjectMeta{Name: p.Key.Name, Namespace: p.Key.Namespace}
+	if p.Key.Namespace == "" {
+		_, err = d.client.ClusterAuthorizationPolicies().Create(ctx, &policyv1alpha1.ClusterAuthorizationPolicy{ObjectMeta: meta, Spec: *p.Spec}, options)
+	} else {
+		_, err = d.client.AuthorizationPolicies(p.Key.Namespace).Create(ctx, &policyv1alpha1.AuthorizationPolicy{ObjectMeta: meta, Spec: *p.Spec}, options)
+	}
+	switch {
+	case apierrors.IsInvalid(err):
+		return nil, nil, fmt.Errorf("%v: %v: the server refuses the policy: %w", p.Source, p.Key, err)
+	case err != nil && !apierrors.IsAlreadyExists(err):
+		return nil, err, nil
+	}
+	return d.warnings, nil, nil
+}
+
+// says reports whether a warning of the server, which may be cut, has a text.
+func says(warning, text string) bool {
+	begin, isCut := strings.CutSuffix(warning, "…")
+	text = strings.Join(strings.Fields(text), " ")
+	begin = strings.Join(strings.Fields(begin), " ")
+	return begin == text || isCut && strings.HasPrefix(text, begin)
+}

@@ -1,0 +1,134 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package printable
+
+import (
+	"cmp"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+const (
+	// minColumn and padding are as in the tables of kubectl.
+	minColumn, padding = 6, 3
+	// maxPadded bounds the cells that widen their column. A longer one would pad every row with blanks.
+	maxPadded = 120
+	indent    = "    "
+)
+
+// Table is a table of texts.
+type Table struct {
+	// Headers are the names of the columns, and Empty stands for an empty cell.
+	Headers []string
+	Empty   string
+	// Long is the column that goes below its rows in a table that is wider than the terminal. The last column follows it if the table is still too wide.
+	Long int
+	// WithoutHeaders leaves out the headers.
+	WithoutHeaders bool
+
+	rows  [][]string
+	below []func() []string
+}
+
+// Add adds a row. If the cell of the column Long goes below the row, below returns its lines; nil stands for the cell as it is.
+func (t *Table) Add(below func() []string, cells ...string) {
+	for i := range cells {
+		cells[i] = cmp.Or(Text(cells[i]), t.Empty)
+	}
+	t.rows, t.below = append(t.rows, cells), append(t.below, below)
+}
+
+// Print prints the table for a terminal with a width. 0 is no terminal: every row is one line then.
+func (t *Table) Print(out io.Writer, width int) error {
+	last := len(t.Headers) - 1
+	var moved []int
+	for _, column := range []int{t.Long, last} {
+		if width > 0 && t.width(moved) > width {
+			moved = append(moved, column)
+		}
+	}
+	widths := t.widths()
+	var text strings.Builder
+	write := func(cells []string) {
+		end := last
+		for slices.Contains(moved, end) {
+			end--
+		}
+		for i, cell := range cells[:end+1] {
+			if slices.Contains(moved, i) {
+				continue
+			}
+			text.WriteString(cell)
+			if i < end {
+				text.WriteString(strings.Repeat(" ", max(widths[i]-utf8.RuneCountInString(cell), padding)))
+			}
+		}
+		text.WriteString("\n")
+	}
+	if !t.WithoutHeaders {
+		write(t.Headers)
+	}
+	for i, cells := range t.rows {
+		write(cells)
+		for _, column := range moved {
+			lines := []string{cells[column]}
+			if column == t.Long && t.below[i] != nil {
+				lines = t.below[i]()
+			}
+			for k, line := range lines {
+				if line == t.Empty {
+					continue
+				}
+				if line = Text(line); k == 0 {
+					line = strings.ToLower(t.Headers[column]) + ": " + line
+				}
+				text.WriteString(indent + line + "\n")
+			}
+		}
+	}
+	_, err := io.WriteString(out, text.String())
+	return err
+}
+
+// widths returns the width of each column, with the blanks after it.
+func (t *Table) widths() []int {
+	widths := make([]int, len(t.Headers))
+	measure := func(cells []string) {
+		for i, cell := range cells {
+			if n := utf8.RuneCountInString(cell); n <= maxPadded {
+				widths[i] = max(widths[i], n+padding, minColumn)
+			}
+		}
+	}
+	if !t.WithoutHeaders {
+		measure(t.Headers)
+	}
+	for _, cells := range t.rows {
+		measure(cells)
+	}
+	return widths
+}
+
+// width returns the width of the longest row without some columns.
+func (t *Table) width(without []int) (longest int) {
+	widths := t.widths()
+	for _, cells := range t.rows {
+		width := 0
+		for i, cell := range cells {
+			n := utf8.RuneCountInString(cell)
+			if i < len(cells)-1 {
+				n = max(widths[i], n+padding)
+			}
+			if !slices.Contains(without, i) {
+				width += n
+			}
+		}
+		longest = max(longest, width)
+	}
+	return longest
+}

@@ -98,7 +98,6 @@ var phrases = []struct{ class, phrase string }{
 	{"barrier-none", "no rule can be enforced by kube-apiserver alone"},
 	{"barrier-no-barrier", "there is no barrier"},
 	{"barrier-policy-without", "the policy has no barrier"},
-	{"barrier-does-not-enforce", "no ValidatingAdmissionPolicy enforces the policy"},
 
 	// Why a barrier does not enforce a rule.
 	{"untranslated-paths", "requests for paths do not pass through admission"},
@@ -138,6 +137,9 @@ var phrases = []struct{ class, phrase string }{
 
 	// Mistakes in policies, which are not about places.
 	{"mistake", "for every request of spec.rules"},
+	{"mistake-status", "which a write of "},
+	{"mistake-everything", "denies everything to everybody"},
+	{"mistake-left-out", "without Proviso"},
 	{"mistake-type", "spec.condition: "},
 	{"mistake-names", "resourceNames: a POST has no name at authorization"},
 }

@@ -102,7 +102,6 @@ var phrases = []struct{ class, phrase string }{
 	// Why a barrier does not enforce a rule.
 	{"untranslated-paths", "requests for paths do not pass through admission"},
 	{"untranslated-reviews", "admission policies do not see reviews"},
-	{"untranslated-own", "Proviso serves it and enforces the policy itself"},
 	{"untranslated-admission-policies", "admission policies do not see other admission policies"},
 	{"untranslated-versions", "another rule for the same requests cannot be translated"},
 	{"untranslated-created-version", "in a version for which only another rule names the verb create"},

@@ -171,7 +171,6 @@ var requiredOthers = []string{
 	"effective WithholdsUnconditionally", "effective DeniesUnconditionally",
 	"audit nothing", "audit decided", "audit undetermined", "audit error of a restriction", "audit error of a permission",
 	"review allowed", "review denied", "review no_opinion", "review conditional",
-	"author barrier-does-not-enforce", "author untranslated-own",
 	"warning note-configuration", "warning note-deny", "warning obstacle-left-out", "warning obstacle-not-local", "warning obstacle-restricted", "warning obstacle-unreadable", "warning obstacle-webhooks",
 }
 

@@ -98,12 +98,10 @@ var phrases = []struct{ class, phrase string }{
 	{"barrier-none", "no rule can be enforced by kube-apiserver alone"},
 	{"barrier-no-barrier", "there is no barrier"},
 	{"barrier-policy-without", "the policy has no barrier"},
-	{"barrier-does-not-enforce", "no ValidatingAdmissionPolicy enforces the policy"},
 
 	// Why a barrier does not enforce a rule.
 	{"untranslated-paths", "requests for paths do not pass through admission"},
 	{"untranslated-reviews", "admission policies do not see reviews"},
-	{"untranslated-own", "Proviso serves it and enforces the policy itself"},
 	{"untranslated-admission-policies", "admission policies do not see other admission policies"},
 	{"untranslated-versions", "another rule for the same requests cannot be translated"},
 	{"untranslated-created-version", "in a version for which only another rule names the verb create"},
@@ -138,6 +136,9 @@ var phrases = []struct{ class, phrase string }{
 	// Mistakes in policies, which are not about places.
 	{"mistake", "for every request of spec.rules"},
 	{"mistake-verbs", "a Deny of one of update and patch denies both"},
+	{"mistake-status", "which a write of "},
+	{"mistake-everything", "denies everything to everybody"},
+	{"mistake-left-out", "without Proviso"},
 	{"mistake-type", "spec.condition: "},
 	{"mistake-names", "resourceNames: a POST has no name at authorization"},
 }

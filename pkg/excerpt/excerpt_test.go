@@ -11,7 +11,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/excerpt"
 )
 
-func TestOf(t *testing.T) {
+func TestExcerpt(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ text, want string }{
 		{"", ""}, {"12345678", "12345678"}, {"123456789", "12345…"}, {"1234ä789", "1234…"}, {"123ä6789", "123ä…"}, {"1234\xff6789", "1234…"},

@@ -629,7 +629,7 @@ func TestGate(t *testing.T) {
 				"Allow create selfsubjectaccessreviews": "",
 				"Allow get virtualmachines":             `object.spec.image == "good"`,
 				"Deny delete virtualmachines":           "",
-				"Deny patch virtualmachines":            `object.spec.image == "good"`,
+				"Deny patch virtualmachines":            `request.verb == "patch" && object.spec.image == "good"`,
 			}, func(c *server.Config) {
 				c.EtcdDir = dir
 				c.Enforcement = func(e *enforcement.Config) { e.Conditional = on }

@@ -8,6 +8,7 @@ package e2e_test
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -97,8 +98,8 @@ type always struct {
 	unasked map[string]bool
 	// null has the paths that were null: some lists of built-in kinds are, instead of missing.
 	null map[string]bool
-	// mayBeEmpty has the lists that kube-apiserver has accepted without elements, and refused those that it has refused without.
-	mayBeEmpty, refused map[string]bool
+	// accepted and refused have the changes that kube-apiserver has accepted and refused.
+	accepted, refused map[string]bool
 }
 
 // alwaysIn returns the paths that all objects of a kind have, which the given ones are.
@@ -113,7 +114,7 @@ func (c *creator) alwaysIn(t *testing.T, objects []map[string]any) []string {
 	if mapping.Scope.Name() == "namespace" {
 		client = c.client.Resource(mapping.Resource).Namespace("default")
 	}
-	a := &always{keys: map[string]map[string]bool{}, unasked: map[string]bool{}, null: map[string]bool{}, mayBeEmpty: map[string]bool{}, refused: map[string]bool{}}
+	a := &always{keys: map[string]map[string]bool{}, unasked: map[string]bool{}, null: map[string]bool{}, accepted: map[string]bool{}, refused: map[string]bool{}}
 	send := func(asked map[string]any) error {
 		answer, err := client.Create(t.Context(), &unstructured.Unstructured{Object: asked}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err == nil {
@@ -139,15 +140,10 @@ func (c *creator) alwaysIn(t *testing.T, objects []map[string]any) []string {
 		for _, changed := range variantsOf(object, s) {
 			group.Go(func() error {
 				err := send(changed.object)
-				if changed.emptied != "" {
-					a.mu.Lock()
-					defer a.mu.Unlock()
-					if err == nil {
-						a.mayBeEmpty[changed.emptied] = true
-					} else if apierrors.IsInvalid(err) {
-						a.refused[changed.emptied] = true
-					}
-				}
+				a.mu.Lock()
+				defer a.mu.Unlock()
+				a.accepted[changed.name] = a.accepted[changed.name] || err == nil
+				a.refused[changed.name] = a.refused[changed.name] || isRequired(err, changed.name)
 				return nil
 			})
 		}
@@ -158,6 +154,21 @@ func (c *creator) alwaysIn(t *testing.T, objects []map[string]any) []string {
 	}
 	must(t, group.Wait())
 	return a.paths(s)
+}
+
+var index = regexp.MustCompile(`\[[0-9]+\]`)
+
+// isRequired reports whether kube-apiserver says that what a change has removed is required, or something in it.
+func isRequired(err error, change string) bool {
+	status, ok := err.(apierrors.APIStatus) //nolint:errorlint // as the client returns it
+	if !ok || status.Status().Details == nil {
+		return false
+	}
+	_, path, _ := strings.Cut(change, " ")
+	return slices.ContainsFunc(status.Status().Details.Causes, func(cause metav1.StatusCause) bool {
+		at := index.ReplaceAllString(cause.Field, "[*]")
+		return cause.Type == metav1.CauseTypeFieldValueRequired && path != "" && (at == path || strings.HasPrefix(at, path+"."))
+	})
 }
 
 // add adds an answer to a request.
@@ -212,13 +223,13 @@ func (a *always) paths(s *spec.Schema) (paths []string) {
 			if isUnstable {
 				continue
 			}
-			if isField, isRequired := fieldAt(s, at); is && a.unasked[at] && isField && !isRequired {
+			if isField, isRequired := fieldAt(s, at); is && (a.unasked[at] || a.refused["no "+at]) && isField && !isRequired {
 				paths = append(paths, at)
 			}
 			if a.null[at] {
 				paths = append(paths, at+"=null")
 			}
-			if is && a.refused[at] && !a.mayBeEmpty[at] {
+			if empty := "empty " + at; is && a.refused[empty] && !a.accepted[empty] {
 				paths = append(paths, at+"[*]")
 			}
 		}
@@ -246,16 +257,16 @@ func fieldAt(s *spec.Schema, path string) (isField, isRequired bool) {
 	return isField, isRequired
 }
 
-// variant is a changed object. If it differs in one list that is empty, emptied is the path of the list.
+// variant is a changed object. The change has a name if it removes a field or empties a list.
 type variant struct {
-	object  map[string]any
-	emptied string
+	object map[string]any
+	name   string
 }
 
 // variantsOf returns an object with each field removed, each list emptied, and each other value of the fields that have few values.
 func variantsOf(object map[string]any, s *spec.Schema) (variants []variant) {
-	whole := func(emptied string) {
-		variants = append(variants, variant{object: runtime.DeepCopyJSON(object), emptied: emptied})
+	whole := func(name string) {
+		variants = append(variants, variant{object: runtime.DeepCopyJSON(object), name: name})
 	}
 	var visit func(path string, at map[string]any, s *spec.Schema)
 	visit = func(path string, at map[string]any, s *spec.Schema) {
@@ -277,14 +288,14 @@ func variantsOf(object map[string]any, s *spec.Schema) (variants []variant) {
 			if !has {
 				continue
 			}
-			whole("")
+			whole("no " + path)
 			at[name] = before
 			switch below := before.(type) {
 			case map[string]any:
 				visit(path, below, &property)
 			case []any:
 				at[name] = []any{}
-				whole(path)
+				whole("empty " + path)
 				at[name] = below
 				for _, element := range below {
 					if inner, ok := element.(map[string]any); ok && property.Items != nil {

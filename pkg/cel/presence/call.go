@@ -174,6 +174,10 @@ func (r *run) add(a, b value) value {
 
 // sizeOf returns the size of a list or a map, and false if it is something else. If the size is not whole, it may be larger.
 func (r *run) sizeOf(v value) (size int, isWhole, ok bool) {
+	if sizer, ok := v.constant.(traits.Sizer); ok && v.kind == constant {
+		size, _ := sizer.Size().(types.Int)
+		return int(size), true, true
+	}
 	if v.kind != list && v.kind != entries && (v.kind != unknown || v.shape == nil || v.shape.Element == nil) {
 		return 0, false, false
 	}

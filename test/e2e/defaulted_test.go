@@ -34,7 +34,7 @@ import (
 const defaultedFile = "../../pkg/policy/typechecking/defaulted.yaml"
 
 const defaultedHeader = `# The fields that kube-apiserver sets in every object of a kind, or in every part of it that has the fields around them, although the schema of the
-# kind does not require them. A path that ends in [*] is a list that is never empty, and one that ends in =null may be null.
+# kind need not say so. A path that ends in [*] is a list that is never empty, and one that ends in =null may be null.
 # Written by UPDATE_GOLDEN=1 go test ./test/e2e -run '^TestDefaulted$'.
 `
 
@@ -214,7 +214,7 @@ var unstable = []string{
 	"spec.tolerations", "spec.taints", // by admission plugins
 }
 
-// paths returns the paths of fields that the schema has and does not require.
+// paths returns the paths of fields that the schema has.
 func (a *always) paths(s *spec.Schema) (paths []string) {
 	for path, keys := range a.keys {
 		for key, is := range keys {
@@ -223,7 +223,7 @@ func (a *always) paths(s *spec.Schema) (paths []string) {
 			if isUnstable {
 				continue
 			}
-			if isField, isRequired := fieldAt(s, at); is && (a.unasked[at] || a.refused["no "+at]) && isField && !isRequired {
+			if is && (a.unasked[at] || a.refused["no "+at]) && hasField(s, at) {
 				paths = append(paths, at)
 			}
 			if a.null[at] {
@@ -238,15 +238,14 @@ func (a *always) paths(s *spec.Schema) (paths []string) {
 	return paths
 }
 
-// fieldAt reports whether a schema has a field at a path, and whether it requires the field.
-func fieldAt(s *spec.Schema, path string) (isField, isRequired bool) {
+// hasField reports whether a schema has a field at a path.
+func hasField(s *spec.Schema, path string) bool {
 	for _, step := range strings.Split(path, ".") {
 		name, lists, _ := strings.Cut(step, "[*]")
 		property, ok := s.Properties[name]
 		if !ok {
-			return false, false
+			return false
 		}
-		isField, isRequired = true, slices.Contains(s.Required, name)
 		s = &property
 		if strings.HasSuffix(step, "[*]") {
 			for range 1 + strings.Count(lists, "[*]") {
@@ -254,7 +253,7 @@ func fieldAt(s *spec.Schema, path string) (isField, isRequired bool) {
 			}
 		}
 	}
-	return isField, isRequired
+	return true
 }
 
 // variant is a changed object. The change has a name if it removes a field or empties a list.

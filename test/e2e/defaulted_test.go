@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
@@ -83,9 +84,11 @@ type creator struct {
 
 func newCreator(t *testing.T) *creator {
 	t.Helper()
-	client, err := dynamic.NewForConfig(config(t, "admin"))
+	admin := config(t, "admin")
+	admin.WarningHandler = rest.NoWarnings{}
+	client, err := dynamic.NewForConfig(admin)
 	must(t, err)
-	discovered, err := discovery.NewDiscoveryClientForConfig(config(t, "admin"))
+	discovered, err := discovery.NewDiscoveryClientForConfig(admin)
 	must(t, err)
 	return &creator{client: client, mapper: restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(discovered)), schemas: &resolver.ClientDiscoveryResolver{Discovery: discovered}}
 }

@@ -179,7 +179,8 @@ func TestMissing(t *testing.T) {
 		}
 	}
 	t.Logf("%d conditions, %d fail, %d with warnings, %d of them false", tried.Tried(), failed, warned, falseWarnings)
-	if failed < tried.Tried()/4 || failed > tried.Tried()*3/4 {
+	const enough = 40 // to see conditions of both kinds
+	if tried.Tried() >= enough && (failed < tried.Tried()/5 || failed > tried.Tried()*4/5) {
 		t.Errorf("%d of %d conditions fail: the test tries too few of the others", failed, tried.Tried())
 	}
 	if falseWarnings*50 > max(tried.Tried(), 50) {

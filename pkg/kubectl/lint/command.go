@@ -67,8 +67,9 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
  conditions decide all their requests.
 
  With --openapi or --cluster, the conditions are checked against the schemas of the
- resources in the rules: fields that do not exist, comparisons with values of another type,
- and accesses that fail if a field is missing. With --cluster, the names of resources and verbs are checked, too.
+ resources in the rules: fields that do not exist, comparisons with values of another
+ type, and accesses that fail if a field is missing. With --cluster, the names of
+ resources and verbs are checked, too.
 
  Exit status: 0 if nothing was found, 1 if something was, 2 on an error.`,
 		Example: `  # Check policies without a cluster

@@ -7,9 +7,6 @@ package e2e_test
 
 import (
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -56,50 +53,6 @@ func missingIn(t *testing.T, checker *typechecking.Checker, policy *policyv1alph
 		}
 	}
 	return missing, others
-}
-
-// yamlBlock is a block of YAML in a document.
-var yamlBlock = regexp.MustCompile("(?s)```yaml\n(.*?)```")
-
-// TestCorrectPolicies checks that there is no warning about what may be missing for the policies of the repository.
-func TestCorrectPolicies(t *testing.T) {
-	t.Parallel()
-	_, checker := published(t)
-	count := 0
-	for _, root := range []string{"../../artifacts", "../../docs"} {
-		must(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-			if err != nil || entry.IsDir() {
-				return err
-			}
-			content, err := os.ReadFile(path)
-			text := string(content)
-			switch filepath.Ext(path) {
-			case ".yaml":
-			case ".md":
-				var blocks []string
-				for _, block := range yamlBlock.FindAllStringSubmatch(text, -1) {
-					blocks = append(blocks, block[1])
-				}
-				text = strings.Join(blocks, "\n---\n")
-			default:
-				return err
-			}
-			for _, document := range strings.Split("\n"+text, "\n---") {
-				policy := &policyv1alpha1.AuthorizationPolicy{}
-				if yaml.Unmarshal([]byte(document), policy) != nil || !strings.HasSuffix(policy.Kind, "AuthorizationPolicy") || len(policy.Spec.Rules) == 0 {
-					continue
-				}
-				count++
-				if missing, _ := missingIn(t, checker, &policy.Spec); len(missing) > 0 {
-					t.Errorf("%s: %s:\n%s", path, policy.Name, strings.Join(missing, "\n"))
-				}
-			}
-			return err
-		}))
-	}
-	if count < 60 {
-		t.Errorf("checked %d policies", count)
-	}
 }
 
 // missingKinds are the kinds for which TestMissing makes conditions.

@@ -107,6 +107,8 @@ func Find(q *Question, steps int) ([]Missing, int) {
 	}}
 	if q.Operation != "" {
 		s.roots["operation"] = constantOf(types.String(q.Operation))
+	} else {
+		s.roots[object], s.roots[oldObject] = unknownOf(object), unknownOf(oldObject)
 	}
 	null := map[string]string{Create: oldObject, Delete: object}[q.Operation]
 	if null != "" {

@@ -33,7 +33,7 @@ func (r *run) call(e ast.Expr, s *scope) value {
 			return r.eval(exprs[1], s)
 		}
 		return r.eval(exprs[2], s)
-	case operators.NotStrictlyFalse, operators.OldNotStrictlyFalse:
+	case operators.NotStrictlyFalse:
 		v := r.truth(r.eval(exprs[0], s), e.ID())
 		return boolOf(v.kind == failure || !v.isBool(false))
 	case "or", "orValue":

@@ -52,6 +52,7 @@ func childrenOf(e ast.Expr) (children []ast.Expr) {
 	case ast.ComprehensionKind:
 		c := e.AsComprehension()
 		children = []ast.Expr{c.IterRange(), c.AccuInit(), c.LoopCondition(), c.LoopStep(), c.Result()}
+	default:
 	}
 	return children
 }
@@ -70,6 +71,7 @@ func (t *tree) memberOf(e ast.Expr) (of ast.Expr, step string, isOptional bool) 
 		case operators.Index, operators.OptIndex:
 			return c.Args()[0], "[?" + t.textOf(c.Args()[1]) + "]", c.FunctionName() == operators.OptIndex
 		}
+	default:
 	}
 	return nil, "", false
 }

@@ -96,8 +96,9 @@ func (r *run) eval(e ast.Expr, s *scope) value {
 		return r.entries(e.AsMap(), s)
 	case ast.ComprehensionKind:
 		return r.comprehension(e.AsComprehension(), s)
+	default:
+		return unknownOf(fmt.Sprint(e.ID()))
 	}
-	return unknownOf(fmt.Sprint(e.ID()))
 }
 
 const variablesPrefix = "variables."
@@ -170,8 +171,9 @@ func absent(m missing, how access) value {
 		return boolOf(false)
 	case ifPresent:
 		return value{kind: optional, key: "none", missing: m}
+	default:
+		return failureOf(m)
 	}
-	return failureOf(m)
 }
 
 func (r *run) lookup(v *value, key value) (found value, exists bool) {

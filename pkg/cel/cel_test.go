@@ -266,10 +266,23 @@ func TestLibrary(t *testing.T) {
 func TestFailureClassQuotesNothing(t *testing.T) {
 	t.Parallel()
 	const secret = "se(cret"
-	compiler := compilers.Conditions(t)
+	conditions := compilers.Conditions(t)
+	environment, err := cel.NewPolicyEnvironment()
+	if err != nil {
+		t.Fatal(err)
+	}
+	policies := cel.NewCompilerFor(environment)
 	object := map[string]any{"s": secret, "m": map[string]any{}, "l": []any{}, "i": int64(77), "big": int64(1 << 62)}
-	type row struct{ Expression, Want string }
+	type row struct {
+		Expression, Want string
+		// IsPolicy says that the expression is in a policy, and not in a condition.
+		IsPolicy bool
+	}
 	rows.Run(t, "testdata/failures.yaml", func(t *testing.T, tc row) {
+		compiler := conditions
+		if tc.IsPolicy {
+			compiler = policies
+		}
 		program := compilers.Compiled(t, compiler, tc.Expression)
 		_, _, err := program.Eval(t.Context(), cel.Values{cel.Object: object})
 		if err == nil {

@@ -9,6 +9,7 @@ SPDX-License-Identifier: Apache-2.0
 //
 //   - Package partial evaluates an expression while some of its variables are unknown.
 //   - Package bound reads and writes bound conditions: an expression with the data of one request.
+//   - Package presence finds the accesses of an expression that fail if a field is missing.
 //   - Package internal/engine plans and runs programs; package internal/guard bounds their work.
 //
 // Invariants:

@@ -14,10 +14,13 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel/internal/guard"
 )
 
+// missingKey begins the message about a key that a map does not have.
+const missingKey = "no such key"
+
 // classes maps the error messages of the CEL libraries to the classes of FailureClass. A message belongs to a class if it begins
 // with the prefix. The class is a constant: it quotes nothing of the message, which may contain data.
 var classes = []struct{ prefix, class string }{
-	{"no such key", "no such key"},
+	{missingKey, missingKey},
 	{"no such overload", "no such overload"},
 	{"no such attribute", "no such attribute"},
 	{"index out of", "index out of bounds"},
@@ -45,8 +48,8 @@ var classes = []struct{ prefix, class string }{
 func Fail(err error) { guard.Fail(err) }
 
 // FailureClass returns the class of an error of an evaluation, such as "no such key" or
-// "cost limit exceeded". The error itself may quote the data that was evaluated; the class is
-// a constant that quotes nothing. The class of every other error is "evaluation failed".
+// "cost limit exceeded". The error itself may quote the data that was evaluated; the class
+// quotes nothing of it, but may name the key that is missing if the expression does. The class of every other error is "evaluation failed".
 func FailureClass(err error) string {
 	switch {
 	case errors.Is(err, ErrCost):
@@ -56,6 +59,9 @@ func FailureClass(err error) string {
 	}
 	var failed *engine.Failure
 	if errors.As(err, &failed) {
+		if failed.Key != "" {
+			return missingKey + ": " + failed.Key
+		}
 		for _, c := range classes {
 			if strings.HasPrefix(failed.Text, c.prefix) {
 				return c.class

@@ -7,11 +7,14 @@ package cel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
@@ -24,6 +27,8 @@ type Program struct {
 	engine       *engine.Engine
 	instructions *engine.Instructions
 	reads        map[Variable]bool
+	// keys are the keys that the expression reads by their names. It is nil if the expression also reads keys that come from data.
+	keys map[string]bool
 }
 
 // Program returns a program for a checked expression, which must yield a bool. Errors wrap ErrCompile.
@@ -32,7 +37,40 @@ func (e *Environment) Program(checked *cel.Ast) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Program{engine: e.engine, instructions: planned, reads: e.variablesOf(checked.NativeRep())}, nil
+	return &Program{engine: e.engine, instructions: planned, reads: e.variablesOf(checked.NativeRep()), keys: e.keysOf(checked.NativeRep())}, nil
+}
+
+// keysOf returns the keys that an expression reads by their names, or nil if it also reads others: an error must not quote what comes from data. A
+// literal in a condition may come from data, because partial evaluation makes literals of values. In a policy it is from the author.
+func (e *Environment) keysOf(checked *ast.AST) map[string]bool {
+	keys, isSure := map[string]bool{}, true
+	ast.PostOrderVisit(checked.Expr(), ast.NewExprVisitor(func(part ast.Expr) {
+		switch {
+		case part.Kind() == ast.SelectKind:
+			keys[part.AsSelect().FieldName()] = true
+		case part.Kind() == ast.CallKind && part.AsCall().FunctionName() == operators.Index:
+			index := part.AsCall().Args()[1]
+			//guard:cel-keys-of-authors
+			if index.Kind() != ast.LiteralKind || !e.variables[string(Request)] {
+				isSure = false
+				return
+			}
+			keys[fmt.Sprint(index.AsLiteral().Value())] = true
+		}
+	}))
+	if !isSure {
+		return nil
+	}
+	return keys
+}
+
+// Failure returns an error of an evaluation of the program, or of a part of it.
+func (p *Program) Failure(err error) *engine.Failure {
+	failure := &engine.Failure{Text: engine.Shorten(err.Error())}
+	if key, ok := strings.CutPrefix(failure.Text, missingKey+": "); ok && p.keys[key] {
+		failure.Key = key
+	}
+	return failure
 }
 
 // planResult plans an expression. It returns an error if the expression does not yield the type result.
@@ -108,6 +146,9 @@ func (p *Program) Eval(ctx context.Context, values Values) (result bool, cost ui
 // EvalActivation is Eval for values that are not in a map.
 func (p *Program) EvalActivation(ctx context.Context, values interpreter.Activation) (result bool, cost uint64, err error) {
 	value, cost, err := evaluate(ctx, p.engine, p.instructions, values, CostLimit)
+	if failed, ok := err.(*engine.Failure); ok { //nolint:errorlint // as evaluate returns it
+		return false, cost, p.Failure(errors.New(failed.Text))
+	}
 	if err != nil {
 		return false, cost, err
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/cel/internal/engine"
 	"github.com/proviso-authz/proviso/pkg/cel/internal/guard"
+	"github.com/proviso-authz/proviso/pkg/cel/presence"
 )
 
 // TypedCompiler checks the expressions of a policy against the type of an object. It has
@@ -30,7 +31,12 @@ type TypedCompiler struct {
 	guard  *guard.Guard
 	budget *Budget
 	object *apiservercel.DeclType
+	// checked are the expressions without mistakes.
+	checked []presence.Expression
 }
+
+// Checked returns the expressions that have been checked and have no mistakes. The last one is the condition, which has no name.
+func (c *TypedCompiler) Checked() []presence.Expression { return c.checked }
 
 var errNotTyped = errors.New("the type of an object must have a name and fields")
 
@@ -49,7 +55,7 @@ func NewTypedCompiler(object *apiservercel.DeclType, budget *Budget) (compiler *
 	others := maps.Clone(unknownVariables)
 	delete(others, Object)
 	delete(others, OldObject)
-	env, err := newEnv(nil, conditionTypes, requestVariables, others)
+	env, err := newEnv([]cel.EnvOption{cel.EnableMacroCallTracking()}, conditionTypes, requestVariables, others)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +93,7 @@ func fieldTypes(t *apiservercel.DeclType, known []*cel.Type) []*cel.Type {
 // places in about a kilobyte. An error wraps ErrCompile only if the expression could not be checked: it is too long, takes
 // too long to compile or exceeds the budget, or the compiler failed.
 func (c *TypedCompiler) Check(expression string) error {
-	_, err := c.typeOf(expression)
+	_, err := c.typeOf("", expression)
 	return err
 }
 
@@ -95,7 +101,7 @@ func (c *TypedCompiler) Check(expression string) error {
 // checked afterwards. If the expression has a mistake, the type is dyn, so that the mistake is reported
 // once. It returns the same errors as Check.
 func (c *TypedCompiler) Define(variable NamedExpression) error {
-	t, mistake := c.typeOf(variable.Expression)
+	t, mistake := c.typeOf(variable.Name, variable.Expression)
 	name := string(Variables) + "." + variable.Name
 	env, err := c.env.Extend(cel.Variable(name, t))
 	if err != nil {
@@ -107,7 +113,7 @@ func (c *TypedCompiler) Define(variable NamedExpression) error {
 
 // typeOf returns the type of an expression, or dyn and an error. Like Compiler, it recovers panics of the compiler of
 // cel-go.
-func (c *TypedCompiler) typeOf(expression string) (t *cel.Type, err error) {
+func (c *TypedCompiler) typeOf(name, expression string) (t *cel.Type, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			t, err = cel.DynType, fmt.Errorf("expression %w: the compiler failed", ErrCompile)
@@ -129,6 +135,7 @@ func (c *TypedCompiler) typeOf(expression string) (t *cel.Type, err error) {
 	if err != nil {
 		return cel.DynType, errors.New(describeTypes(expression, describeFields(err.Error(), fieldNames(c.object), nil)))
 	}
+	c.checked = append(c.checked, presence.Expression{Name: name, AST: checked.NativeRep()})
 	return checked.OutputType(), nil
 }
 

@@ -353,7 +353,7 @@ func TestSlotsAreFreed(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			return review("alice", "c", largeBytes).WithContext(ctx)
-		}, want: 200, reason: `policy=reads-uid reason=Error: its condition could not be evaluated`},
+		}, want: 200, reason: `policy=reads-uid reason=Error: its condition could not be evaluated: the time was up`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

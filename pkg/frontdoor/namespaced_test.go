@@ -107,7 +107,7 @@ func TestPoliciesOfANamespaceHaveATimeLimit(t *testing.T) {
 			return <-b.send(t, inNamespace(user, namespace, slowInNamespace, 0))
 		}
 		got := slow("bob", "attacked")
-		if !got.status.Denied || got.status.Reason != reasonNotEvaluated || got.after != 2*namespaceTimeout {
+		if !got.status.Denied || got.status.Reason != reasonNotEvaluated+": the time was up" || got.after != 2*namespaceTimeout {
 			t.Errorf("a Deny policy: got %s", got)
 		}
 		wantNoOpinion(t, "an Allow policy", slow("bob", "granted"), 2*namespaceTimeout)

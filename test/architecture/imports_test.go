@@ -30,7 +30,7 @@ var layers = map[string][]string{
 	"generated": {"apis"},
 
 	"pkg/version":       {},
-	"pkg/cel":           {"pkg/cel/internal", "pkg/suggestion"},
+	"pkg/cel":           {"pkg/cel/internal", "pkg/cel/presence", "pkg/suggestion"},
 	"pkg/etcd":          {},
 	"pkg/authorization": {"apis", "pkg/cel", "pkg/excerpt"},
 	"pkg/controller":    {"generated"},
@@ -70,6 +70,7 @@ var layers = map[string][]string{
 	"pkg/cel/bound":                  {"pkg/cel"},
 	"pkg/cel/costbound":              {"pkg/cel"},
 	"pkg/cel/partial":                {"pkg/cel", "pkg/memo", "pkg/suggestion"},
+	"pkg/cel/presence":               {},
 	"pkg/cel/internal/engine":        {"pkg/cel/internal/guard"},
 	"pkg/cel/internal/guard":         {},
 	"pkg/granular/changes":           {"pkg/excerpt"},

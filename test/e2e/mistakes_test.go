@@ -170,10 +170,13 @@ var enforcement = regexp.MustCompile(`^spec\.rules\[\d+\] \(`)
 
 // mistaken are policies of the tables that are mistaken on purpose, with the beginnings of their warnings.
 var mistaken = map[string]string{
-	"enforcement.yaml, version, newer-deny":  `spec.rules[0].apiVersions[0]: no resource of the rule is served in the version "v2"`,
-	"enforcement.yaml, version, newer-allow": `spec.rules[0].apiVersions[0]: no resource of the rule is served in the version "v2"`,
-	"enforcement.yaml, version, newer-hold":  `spec.rules[0].apiVersions[0]: no resource of the rule is served in the version "v2"`,
-	"enforcement.yaml, errors, hold-bob":     "spec.condition: an error for every request of spec.rules[0] (create)",
+	"enforcement.yaml, version, newer-deny":   `spec.rules[0].apiVersions[0]: no resource of the rule is served in the version "v2"`,
+	"enforcement.yaml, version, newer-allow":  `spec.rules[0].apiVersions[0]: no resource of the rule is served in the version "v2"`,
+	"enforcement.yaml, version, newer-hold":   `spec.rules[0].apiVersions[0]: no resource of the rule is served in the version "v2"`,
+	"enforcement.yaml, errors, deny-error":    "spec.condition: demo.proviso.dev/v1alpha1, Kind=VirtualMachine: object.spec.nodeName may be missing",
+	"enforcement.yaml, errors, hold-error":    "spec.condition: demo.proviso.dev/v1alpha1, Kind=VirtualMachine: object.spec.nodeName may be missing",
+	"enforcement.yaml, namespace, unlabelled": "spec.condition: demo.proviso.dev/v1alpha1, Kind=VirtualMachine: object.spec.storageClassName may be missing",
+	"enforcement.yaml, errors, hold-bob":      "spec.condition: an error for every request of spec.rules[0] (create)",
 }
 
 // servedLater are the groups in the policies of a page that a server has once a reader has followed the page, or while another test does.

@@ -30,7 +30,7 @@ func TestTypeChecking(t *testing.T) {
 	for _, tc := range []struct {
 		name, group, resource, condition, want string
 	}{
-		{"a claim", "", "persistentvolumeclaims", `object.spec.storageClassName == "dev" && quantity(object.spec.resources.requests["storage"]).isLessThan(quantity("1Gi"))`, ""},
+		{"a claim", "", "persistentvolumeclaims", `object.spec.?storageClassName.orValue("") == "dev" && object.spec.?resources.?requests[?"storage"].hasValue() && quantity(object.spec.resources.requests["storage"]).isLessThan(quantity("1Gi"))`, ""},
 		{"a mistake in a claim", "", "persistentvolumeclaims", `object.spec.storageClass == "dev"`, "/v1, Kind=PersistentVolumeClaim: ERROR: <input>:1:12: undefined field 'storageClass', did you mean 'storageClassName'?"},
 		{"a role binding", "rbac.authorization.k8s.io", "rolebindings", `object.subjects.all(s, s.namespace == 1)`, "rbac.authorization.k8s.io/v1, Kind=RoleBinding: ERROR: <input>:1:36: found no matching overload for '_==_' applied to '(string, int)'"},
 		{"a machine", "demo.proviso.dev", "virtualmachines/status", `object.status.phase == 1`, "demo.proviso.dev/v1alpha1, Kind=VirtualMachine: ERROR: <input>:1:21: found no matching overload for '_==_' applied to '(string, int)'"},

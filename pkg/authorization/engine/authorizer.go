@@ -169,7 +169,7 @@ func (e *evaluation) restrict(found []matching) authorization.Decision {
 		case outcome.IsResidual():
 			conditions = append(conditions, e.condition(m.policy, outcome))
 		default:
-			return authorization.Deny(m.policy.explainError(), outcome.Err())
+			return authorization.Deny(m.policy.explainError(outcome.Err()), outcome.Err())
 		}
 	}
 	if len(conditions) == 0 {
@@ -227,7 +227,7 @@ func (e *evaluation) holdBack(found []matching) (conditions []authorization.Cond
 	decide := func(p *Policy, err error) *authorization.Decision {
 		d := authorization.NoOpinion(p.reason, nil)
 		if err != nil {
-			d = authorization.NoOpinion(p.explainError(), err)
+			d = authorization.NoOpinion(p.explainError(err), err)
 		}
 		return &d
 	}

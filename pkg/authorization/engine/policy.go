@@ -157,9 +157,13 @@ func (p *Policy) explain(word authorization.Word, texts ...string) string {
 	return authorization.Explain(p.id, word, append([]string{p.description}, texts...)...)
 }
 
-// explainError returns the reason for a decision because the condition has failed. The error has the cause.
-func (p *Policy) explainError() string {
-	return p.explain(authorization.WordError, "its condition could not be evaluated")
+// explainError returns the reason for a decision because the condition has failed. It quotes no data.
+func (p *Policy) explainError(err error) string {
+	class := cel.FailureClass(err)
+	if class == cel.ErrEvaluation.Error() { // says no more
+		class = ""
+	}
+	return p.explain(authorization.WordError, "its condition could not be evaluated", class)
 }
 
 // Key identifies the policy.

@@ -16,7 +16,6 @@ import (
 	"github.com/google/cel-go/interpreter"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
-	"github.com/proviso-authz/proviso/pkg/cel/internal/engine"
 	"github.com/proviso-authz/proviso/pkg/cel/internal/guard"
 )
 
@@ -141,7 +140,7 @@ func (p *Plan) EvalWithin(ctx context.Context, values cel.Values, limit uint64) 
 	case types.Bool:
 		return Result{decided: true, value: bool(v)}
 	case *types.Err:
-		return Result{decided: true, err: &engine.Failure{Text: engine.Shorten(v.Error())}}
+		return Result{decided: true, err: p.expression.program.Failure(v)}
 	default:
 		return Result{decided: true, err: fmt.Errorf("%w: the value is not a bool", cel.ErrEvaluation)}
 	}

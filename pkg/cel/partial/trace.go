@@ -197,7 +197,7 @@ func (t *tracer) eval(traced *Trace, n *node, s *scope) {
 	case err != nil && cost > cel.CostLimit:
 		traced.Err = cel.ErrCost
 	case err != nil:
-		traced.Err = &engine.Failure{Text: engine.Shorten(err.Error())}
+		traced.Err = t.expression.program.Failure(err)
 	default:
 		traced.Err = cel.ErrEvaluation
 	}

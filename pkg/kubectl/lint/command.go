@@ -68,10 +68,11 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
  conditions decide all their requests.
 
  With --openapi or --cluster, the conditions are checked against the schemas of the
- resources in the rules: fields that do not exist, and comparisons with values of another
- type. With --cluster, the names of resources and verbs are checked, too, and lint
- finds what apply warns of: the server is asked by a dry run, for which you need permission
- to write the policies. 'kubectl proviso lint --cluster --help' shows the flags for clients.
+ resources in the rules: fields that do not exist, comparisons with values of another
+ type, and accesses that fail if a field is missing. With --cluster, the names of
+ resources and verbs are checked, too, and lint finds what apply warns of: the server is
+ asked by a dry run, for which you need permission to write the policies.
+ 'kubectl proviso lint --cluster --help' shows the flags for clients.
 
  Documents of other kinds, such as roles and tests in the same folder, are ignored.
 

@@ -15,6 +15,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilcache "k8s.io/apimachinery/pkg/util/cache"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/openapi/resolver"
@@ -22,6 +23,7 @@ import (
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/presence"
 )
 
 const (
@@ -88,22 +90,25 @@ func (c *Checker) Check(namespace string, policy *policyv1alpha1.AuthorizationPo
 	if policy.Condition == "" && len(policy.Variables) == 0 {
 		return result, incomplete(failures)
 	}
-	kinds, unknown := kindsOf(c.kinds, policy)
+	kinds, operations, unknown := kindsOf(c.kinds, policy)
 	if len(failures) == 0 {
 		failures = unknown // otherwise the same groups have failed
 	}
-	sum := checksumOf(policy, kinds)
+	sum := checksumOf(policy, kinds, operations)
 	if len(failures) == 0 && c.isClean(sum, kinds) {
 		return result, nil
 	}
 	found := make([][]policyv1alpha1.ExpressionWarning, len(policy.Variables)+1)
-	budget := cel.NewCheckBudget()
+	budget, steps := cel.NewCheckBudget(), presence.Bound
 	numbers := make([]uint64, 0, len(kinds))
 	for _, kind := range kinds {
 		t := c.typeOf(kind)
 		err := t.err
 		if err == nil && t.declared != nil {
-			err = check(kind, t.declared, policy, budget, found)
+			var checked []presence.Expression
+			if checked, err = check(kind, t.declared, policy, budget, found); err == nil && checked != nil {
+				steps = warnOfMissing(kind, presence.Question{Expressions: checked, Object: t.shape}, policy, operations[kind], steps, found)
+			}
 		}
 		if errors.Is(err, cel.ErrBudget) {
 			found[len(policy.Variables)] = append(found[len(policy.Variables)], policyv1alpha1.ExpressionWarning{
@@ -136,9 +141,12 @@ func incomplete(failures []error) error {
 	return fmt.Errorf("%w: %w", ErrIncomplete, errors.Join(failures...))
 }
 
-// checksumOf returns the checksum of the variables and the condition of a policy, and the kinds for which they are checked.
-func checksumOf(policy *policyv1alpha1.AuthorizationPolicySpec, kinds []schema.GroupVersionKind) [sha256.Size]byte {
-	text := fmt.Appendf(nil, "%q %q", policy.Condition, kinds)
+// checksumOf returns the checksum of the effect, the variables and the condition of a policy, and the kinds and operations for which they are checked.
+func checksumOf(policy *policyv1alpha1.AuthorizationPolicySpec, kinds []schema.GroupVersionKind, operations map[schema.GroupVersionKind]sets.Set[string]) [sha256.Size]byte {
+	text := fmt.Appendf(nil, "%q %q %q", policy.Effect, policy.Condition, kinds)
+	for _, kind := range kinds {
+		text = fmt.Appendf(text, " %q", sets.List(operations[kind]))
+	}
 	for _, v := range policy.Variables {
 		text = fmt.Appendf(text, " %q %q", v.Name, v.Expression)
 	}
@@ -163,6 +171,7 @@ func (c *Checker) isClean(sum [sha256.Size]byte, kinds []schema.GroupVersionKind
 // cachedType is a type, nil if there is none, or why it could not be had. Each type has a number of its own, and 0 says that there is none.
 type cachedType struct {
 	declared *apiservercel.DeclType
+	shape    *presence.Shape
 	number   uint64
 	err      error
 }
@@ -173,7 +182,7 @@ func (c *Checker) typeOf(kind schema.GroupVersionKind) cachedType {
 	if cached, ok := c.types.Get(kind); ok {
 		return cached.(cachedType)
 	}
-	declared, err := c.resolve(kind)
+	declared, shape, err := c.resolve(kind)
 	expiry := typeExpiry
 	switch {
 	case errors.Is(err, resolver.ErrSchemaNotFound):
@@ -181,7 +190,7 @@ func (c *Checker) typeOf(kind schema.GroupVersionKind) cachedType {
 	case err != nil:
 		expiry = failureExpiry
 	}
-	t := cachedType{declared: declared, err: err}
+	t := cachedType{declared: declared, shape: shape, err: err}
 	if declared != nil {
 		t.number = lastType.Add(1)
 	}
@@ -190,49 +199,58 @@ func (c *Checker) typeOf(kind schema.GroupVersionKind) cachedType {
 }
 
 // resolve recovers: schemas are written by others, and read by code that is not ours.
-func (c *Checker) resolve(kind schema.GroupVersionKind) (t *apiservercel.DeclType, err error) {
+func (c *Checker) resolve(kind schema.GroupVersionKind) (t *apiservercel.DeclType, shape *presence.Shape, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			t, err = nil, fmt.Errorf("reading the schema failed: %v", r)
+			t, shape, err = nil, nil, fmt.Errorf("reading the schema failed: %v", r)
 		}
 	}()
 	s, err := c.schemas.ResolveSchema(kind)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return typeOf(kind, s), nil
+	return typeOf(kind, s), shapeOf(kind, s), nil
 }
 
-// check adds the warnings for one kind to the warnings of each expression, in the order of the fields. The error is
-// cel.ErrBudget if nothing is left of the budget.
-func check(kind schema.GroupVersionKind, t *apiservercel.DeclType, policy *policyv1alpha1.AuthorizationPolicySpec, budget *cel.Budget, found [][]policyv1alpha1.ExpressionWarning) error {
+// check adds the warnings for one kind to the warnings of each expression, in the order of the fields. It returns the checked expressions if there
+// are no warnings. The error is cel.ErrBudget if nothing is left of the budget.
+func check(kind schema.GroupVersionKind, t *apiservercel.DeclType, policy *policyv1alpha1.AuthorizationPolicySpec, budget *cel.Budget, found [][]policyv1alpha1.ExpressionWarning) ([]presence.Expression, error) {
 	compiler, err := cel.NewTypedCompiler(t, budget)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	warn := func(i int, path *field.Path, err error) {
-		if err != nil && len(found[i]) < MaxWarnings {
-			found[i] = append(found[i], policyv1alpha1.ExpressionWarning{
-				FieldRef: path.String(),
-				Warning:  fmt.Sprintf("%s: %s", kind, err),
-			})
-		}
-	}
-	spec := field.NewPath("spec")
 	for i, v := range policy.Variables {
 		err := compiler.Define(cel.NamedExpression{Name: v.Name, Expression: v.Expression})
 		if errors.Is(err, cel.ErrBudget) {
-			return err
+			return nil, err
 		}
-		warn(i, spec.Child("variables").Index(i).Child("expression"), err)
+		if err != nil {
+			warn(kind, policy, i, err.Error(), found)
+		}
 	}
 	if policy.Condition == "" {
-		return nil
+		return nil, nil
 	}
 	err = compiler.Check(policy.Condition)
 	if errors.Is(err, cel.ErrBudget) {
-		return err
+		return nil, err
 	}
-	warn(len(policy.Variables), spec.Child("condition"), err)
-	return nil
+	if err != nil {
+		warn(kind, policy, len(policy.Variables), err.Error(), found)
+	}
+	if checked := compiler.Checked(); len(checked) == len(policy.Variables)+1 {
+		return checked, nil
+	}
+	return nil, nil
+}
+
+// warn adds a warning about one kind and one expression of a policy.
+func warn(kind schema.GroupVersionKind, policy *policyv1alpha1.AuthorizationPolicySpec, i int, text string, found [][]policyv1alpha1.ExpressionWarning) {
+	path := field.NewPath("spec", "condition")
+	if i < len(policy.Variables) {
+		path = field.NewPath("spec", "variables").Index(i).Child("expression")
+	}
+	if len(found[i]) < MaxWarnings {
+		found[i] = append(found[i], policyv1alpha1.ExpressionWarning{FieldRef: path.String(), Warning: fmt.Sprintf("%s: %s", kind, text)})
+	}
 }

@@ -63,6 +63,7 @@ func TestCheck(t *testing.T) {
 				Rules:     []policyv1alpha1.PolicyRule{rule("other.example.com,example.com", "", "widgets")},
 			},
 			want: []string{
+				"spec.condition: example.com/v1, Kind=Widget: object.spec may be missing: then the condition fails, and the policy denies; write object.?spec.?size.orValue(0)",
 				"spec.condition: example.com/v1beta1, Kind=Widget: ERROR: <input>:1:18: found no matching overload for '_>_' applied to '(string, int)'; a number is written without quotes, and a text in quotes",
 				"spec.condition: other.example.com/v1, Kind=Widget: ERROR: <input>:1:12: undefined field 'size'",
 			},

@@ -11,7 +11,9 @@ SPDX-License-Identifier: Apache-2.0
 //   - It only warns. A schema may be incomplete or change, so a mistake or a missing schema does not disable a
 //     policy.
 //   - A type describes the JSON data, not its meaning: a time is a string. Parts that a schema does not describe have
-//     the type dyn, for which there are no warnings.
+//     the type dyn, for which there are no warnings about types.
+//   - A field that the table of kube-apiserver's defaults or the schema requires is taken to exist at admission. What else may be missing is the matter of
+//     package presence.
 //   - Work, memory and the size of the result are bounded, and no input panics.
 //   - The same policy and schemas give the same warnings in the same order.
 //

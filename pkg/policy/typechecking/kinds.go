@@ -14,8 +14,10 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/cel/presence"
 )
 
 const (
@@ -42,28 +44,53 @@ type Kinds interface {
 	KindsFor(resource schema.GroupVersionResource) ([]schema.GroupVersionKind, error)
 }
 
-// kindsOf returns the kinds of the resources that the rules of a policy name, sorted, and the
-// errors because of which there may be more. If there are too many kinds, it returns the kinds
+// kindsOf returns the kinds of the resources that the rules of a policy name, sorted, with the operations of the verbs that the
+// rules name for them, and the errors because of which there may be more. If there are too many kinds, it returns the kinds
 // that are named first.
-func kindsOf(kinds Kinds, policy *policyv1alpha1.AuthorizationPolicySpec) ([]schema.GroupVersionKind, []error) {
+func kindsOf(kinds Kinds, policy *policyv1alpha1.AuthorizationPolicySpec) ([]schema.GroupVersionKind, map[schema.GroupVersionKind]sets.Set[string], []error) {
 	text := len(policy.Condition)
 	for i := range policy.Variables {
 		text += len(policy.Variables[i].Expression)
 	}
 	limit := max(1, min(maxKinds, maxText/max(1, text)))
-	s := search{kinds: kinds, limit: limit, seen: map[schema.GroupVersionResource]bool{}, failed: map[string]bool{}}
+	s := search{kinds: kinds, limit: limit, seen: map[schema.GroupVersionResource][]schema.GroupVersionKind{}, failed: map[string]bool{}, operations: map[schema.GroupVersionKind]sets.Set[string]{}}
 	for i := range policy.Rules {
 		for resource := range resourcesOf(&policy.Rules[i]) {
 			if s.isOver() {
 				break
 			}
-			s.add(resource)
+			for _, kind := range s.add(resource) {
+				if s.operations[kind] == nil {
+					s.operations[kind] = sets.New[string]()
+				}
+				s.operations[kind].Insert(operationsOf(policy.Rules[i].Verbs)...)
+			}
 		}
 	}
 	slices.SortFunc(s.found, func(a, b schema.GroupVersionKind) int {
 		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Version, b.Version), cmp.Compare(a.Kind, b.Kind))
 	})
-	return s.found, s.failures
+	return s.found, s.operations, s.failures
+}
+
+// operationsOf returns the operations of verbs. It is empty for a verb without an object. An update or a patch that creates an object counts as an
+// update.
+func operationsOf(verbs []string) (operations []string) {
+	for _, verb := range verbs {
+		switch verb {
+		case "create":
+			operations = append(operations, presence.Create)
+		case "update", "patch":
+			operations = append(operations, presence.Update)
+		case "delete", "deletecollection":
+			operations = append(operations, presence.Delete)
+		case "*":
+			operations = append(operations, presence.Create, presence.Update, presence.Delete)
+		default:
+			operations = append(operations, "")
+		}
+	}
+	return operations
 }
 
 // resourcesOf yields the resources that a rule names without wildcard, with an empty version if it names none. Of the
@@ -107,24 +134,26 @@ func concrete(names []string) []string {
 type search struct {
 	kinds    Kinds
 	limit    int // of found
-	seen     map[schema.GroupVersionResource]bool
+	seen     map[schema.GroupVersionResource][]schema.GroupVersionKind
 	failed   map[string]bool
 	found    []schema.GroupVersionKind
 	failures []error
+	// operations are the operations of the kinds that are found.
+	operations map[schema.GroupVersionKind]sets.Set[string]
 }
 
 func (s *search) isOver() bool {
 	return len(s.found) >= s.limit || len(s.seen) >= maxLookups || len(s.failures) >= maxFailures
 }
 
-// add looks up a resource. A group that failed is not asked again.
-func (s *search) add(resource schema.GroupVersionResource) {
-	if s.seen[resource] {
-		return
+// add looks up a resource, and returns its kinds. A group that failed is not asked again.
+func (s *search) add(resource schema.GroupVersionResource) (of []schema.GroupVersionKind) {
+	if of, isSeen := s.seen[resource]; isSeen {
+		return of
 	}
-	s.seen[resource] = true
+	defer func() { s.seen[resource] = of }()
 	if s.failed[resource.Group] {
-		return
+		return nil
 	}
 	kinds, err := s.kinds.KindsFor(resource)
 	if err != nil && !meta.IsNoMatchError(err) {
@@ -137,5 +166,9 @@ func (s *search) add(resource schema.GroupVersionResource) {
 		if matches && len(s.found) < s.limit && !slices.Contains(s.found, kind) {
 			s.found = append(s.found, kind)
 		}
+		if matches && slices.Contains(s.found, kind) {
+			of = append(of, kind)
+		}
 	}
+	return of
 }

@@ -34,8 +34,8 @@ func TestSchemas(t *testing.T) {
 		{"a time is a string", `object.time == "2000-01-01T00:00:00Z" && timestamp(object.time) < timestamp("2000-01-01T00:00:00Z")`, ""},
 		{"and no timestamp", `object.time < timestamp("2000-01-01T00:00:00Z")`, "(string, timestamp)"},
 		{"bytes are a string", `object.data == "aGFsbG8="`, ""},
-		{"a number may be whole", `object.number == 1 || object.number > 1.5`, ""},
-		{"int or string", `object.port == 80 || object.port == "http"`, ""},
+		{"a number may be whole", `object.number == 1 || object.number > 1.5`, "object.number may be missing"},
+		{"int or string", `object.port == 80 || object.port == "http"`, "object.port may be missing"},
 		{"without type", `object.untyped.a.b[1] == 3`, ""},
 		{"unknown fields are there", `object.unknown.b == 3`, ""},
 		{"an object that the schema does not describe", `object.empty.a == 1`, ""},
@@ -45,7 +45,7 @@ func TestSchemas(t *testing.T) {
 		{"a list", `object.list.all(e, e.a == "a") && size(object.list) > 1`, ""},
 		{"a mistake in a list", `object.list[0].b == "a"`, "undefined field 'b'"},
 		{"a list of anything", `object.anyList[0].a == 1`, ""},
-		{"what may be null", `object.nullString == null || object.nullList == null || object.nullMap == null || object.nullObject == null`, ""},
+		{"what may be null", `object.nullString == null || object.nullList == null || object.nullMap == null || object.nullObject == null`, "object.nullString may be missing"},
 		{"an object that may be null has fields", `object.nullObject.b == "a"`, "undefined field 'b'"},
 		{"what may not be null", `object.namespace == null`, "(string, null)"},
 		{"an embedded object", `object.template.kind == "a" && object.template.metadata.x == 1 && object.template.a == "a"`, ""},
@@ -107,15 +107,15 @@ func TestKubernetesSchemas(t *testing.T) {
 	for _, tc := range []struct {
 		name, group, resource, condition, want string
 	}{
-		{"of the design", "core", "persistentvolumeclaims", `object.spec.storageClassName == "dev"`, ""},
+		{"of the design", "core", "persistentvolumeclaims", `object.spec.storageClassName == "dev"`, "object.spec.storageClassName may be missing"},
 		{"a mistake", "core", "persistentvolumeclaims", `object.spec.storageClass == "dev"`, "/v1, Kind=PersistentVolumeClaim: ERROR: <input>:1:12: undefined field 'storageClass'"},
-		{"quantities", "core", "pods", `object.spec.containers.all(c, quantity(c.resources.limits["cpu"]).isLessThan(quantity("1")))`, ""},
-		{"int or string", "core", "pods", `object.spec.containers[0].livenessProbe.httpGet.port == "http"`, ""},
-		{"deep in a template", "apps", "deployments", `object.spec.template.spec.containers.all(c, !has(c.securityContext.privileged) || !c.securityContext.privileged)`, ""},
+		{"quantities", "core", "pods", `object.spec.containers.all(c, quantity(c.resources.limits["cpu"]).isLessThan(quantity("1")))`, "object.spec.containers[*].resources.limits may be missing"},
+		{"int or string", "core", "pods", `object.spec.containers[0].livenessProbe.httpGet.port == "http"`, "object.spec.containers[*].livenessProbe may be missing"},
+		{"deep in a template", "apps", "deployments", `object.spec.template.spec.containers.all(c, !has(c.securityContext.privileged) || !c.securityContext.privileged)`, "object.spec.template.spec.containers[*].securityContext may be missing"},
 		{"a mistake deep in a template", "apps", "deployments", `object.spec.template.spec.containers.all(c, c.securityContext.privileged == "no")`, "'_==_' applied to '(bool, string)'"},
-		{"base64", "core", "secrets", `object.data["password"] == "aGFsbG8="`, ""},
+		{"base64", "core", "secrets", `object.data["password"] == "aGFsbG8="`, "object.data may be missing"},
 		{"times", "core", "pods", `timestamp(object.metadata.creationTimestamp) < timestamp("2000-01-01T00:00:00Z")`, ""},
-		{"managed fields", "core", "pods", `object.metadata.managedFields[0].fieldsV1["f:metadata"].x == 1`, ""},
+		{"managed fields", "core", "pods", `object.metadata.managedFields[0].fieldsV1["f:metadata"].x == 1`, "object.metadata.managedFields may be missing"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -20,6 +20,8 @@ var (
 // data. It wraps ErrEvaluation.
 type Failure struct {
 	Text string
+	// Key is the key that is missing, if it is a name that the expression has. Otherwise it is empty.
+	Key string
 }
 
 func (f *Failure) Error() string { return ErrEvaluation.Error() + ": " + f.Text }

@@ -1,0 +1,216 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package presence
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/parser"
+)
+
+// tree finds the expressions around an expression.
+type tree struct {
+	checked *ast.AST
+	byID    map[int64]ast.Expr
+	parents map[int64]ast.Expr
+}
+
+func newTree(checked *ast.AST) *tree {
+	t := &tree{checked: checked, byID: map[int64]ast.Expr{}, parents: map[int64]ast.Expr{}}
+	ast.PostOrderVisit(checked.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		t.byID[e.ID()] = e
+		for _, child := range childrenOf(e) {
+			t.parents[child.ID()] = e
+		}
+	}))
+	return t
+}
+
+func childrenOf(e ast.Expr) (children []ast.Expr) {
+	switch e.Kind() {
+	case ast.SelectKind:
+		return []ast.Expr{e.AsSelect().Operand()}
+	case ast.CallKind:
+		c := e.AsCall()
+		if c.IsMemberFunction() {
+			children = append(children, c.Target())
+		}
+		return append(children, c.Args()...)
+	case ast.ListKind:
+		return e.AsList().Elements()
+	case ast.MapKind:
+		for _, entry := range e.AsMap().Entries() {
+			children = append(children, entry.AsMapEntry().Key(), entry.AsMapEntry().Value())
+		}
+	case ast.ComprehensionKind:
+		c := e.AsComprehension()
+		children = []ast.Expr{c.IterRange(), c.AccuInit(), c.LoopCondition(), c.LoopStep(), c.Result()}
+	default:
+	}
+	return children
+}
+
+// memberOf returns the expression whose member e accesses, and how the member is written as an optional.
+func (t *tree) memberOf(e ast.Expr) (of ast.Expr, step string, isOptional bool) {
+	switch e.Kind() {
+	case ast.SelectKind:
+		return e.AsSelect().Operand(), optionalField(e.AsSelect().FieldName()), false
+	case ast.CallKind:
+		c := e.AsCall()
+		switch c.FunctionName() {
+		case operators.OptSelect:
+			name, _ := c.Args()[1].AsLiteral().(types.String)
+			return c.Args()[0], optionalField(string(name)), true
+		case operators.Index, operators.OptIndex:
+			return c.Args()[0], "[?" + t.textOf(c.Args()[1]) + "]", c.FunctionName() == operators.OptIndex
+		}
+	default:
+	}
+	return nil, "", false
+}
+
+func optionalField(name string) string {
+	if !identifier.MatchString(name) {
+		name = "`" + name + "`"
+	}
+	return ".?" + name
+}
+
+// textOf returns the text of an expression.
+func (t *tree) textOf(e ast.Expr) string {
+	text, err := parser.Unparse(e, t.checked.SourceInfo())
+	if err != nil {
+		return "…"
+	}
+	return text
+}
+
+// top returns the last access of the chain in which an expression is.
+func (t *tree) top(id int64) ast.Expr {
+	e := t.byID[id]
+	for {
+		parent := t.parents[e.ID()]
+		if parent == nil {
+			return e
+		}
+		of, _, _ := t.memberOf(parent)
+		if of == nil || of.ID() != e.ID() {
+			return e
+		}
+		e = parent
+	}
+}
+
+// remedy returns what can be written instead of the chain of an access that fails, or before it.
+func (t *tree) remedy(m missing) string {
+	failed, top := t.byID[m.id], t.top(m.id)
+	zero := t.zeroOf(top)
+	of, _, _ := t.memberOf(failed)
+	switch {
+	case m.isNull && (m.place == object || m.place == oldObject):
+		return m.place + " != null && …"
+	case m.isArgument:
+		return t.textOf(failed) + " != null && …"
+	case of == nil && zero != "": // the function value of an optional
+		return t.textOf(failed.AsCall().Target()) + ".orValue(" + zero + ")"
+	case of == nil:
+		return t.textOf(failed.AsCall().Target()) + ".hasValue() && …"
+	}
+	end := ".hasValue() && …"
+	switch _, _, isOptional := t.memberOf(top); {
+	case top.Kind() == ast.SelectKind && top.AsSelect().IsTestOnly():
+		end = ".hasValue()"
+	case isOptional:
+		end = ""
+	case zero != "":
+		end = ".orValue(" + zero + ")"
+	}
+	for e := top; ; {
+		inner, step, _ := t.memberOf(e)
+		if end = step + end; e.ID() == failed.ID() {
+			return t.textOf(of) + end
+		}
+		e = inner
+	}
+}
+
+var zeros = map[types.Kind]string{
+	types.StringKind: `""`, types.IntKind: "0", types.UintKind: "0u", types.DoubleKind: "0.0", types.BoolKind: "false", types.ListKind: "[]", types.MapKind: "{}", types.NullTypeKind: "null",
+}
+
+// forZeros are the functions for whose arguments an empty value is as good as any. Others, such as quantity, fail.
+var forZeros = map[string]bool{
+	operators.Equals: true, operators.NotEquals: true, operators.Less: true, operators.LessEquals: true, operators.Greater: true, operators.GreaterEquals: true,
+	operators.LogicalAnd: true, operators.LogicalOr: true, operators.LogicalNot: true, operators.Conditional: true, operators.In: true, operators.Add: true,
+	operators.NotStrictlyFalse: true, "size": true, "startsWith": true, "endsWith": true, "contains": true, "matches": true,
+}
+
+// zeroOf returns an empty value that can replace an expression, or "" if there is none.
+func (t *tree) zeroOf(e ast.Expr) string {
+	kind := t.checked.GetType(e.ID()).Kind()
+	parent := t.parents[e.ID()]
+	if parent == nil || parent.Kind() != ast.CallKind {
+		return zeros[kind]
+	}
+	call := parent.AsCall()
+	isBool := slices.Contains([]string{operators.LogicalAnd, operators.LogicalOr, operators.LogicalNot}, call.FunctionName())
+	switch {
+	case call.FunctionName() == "value" && call.IsMemberFunction():
+		return zeros[kind]
+	case !forZeros[call.FunctionName()]:
+		return ""
+	case isBool && kind == types.DynKind:
+		return zeros[types.BoolKind]
+	}
+	for _, other := range childrenOf(parent) {
+		if of := t.checked.GetType(other.ID()).Kind(); other.ID() != e.ID() && (of == types.NullTypeKind || kind == types.DynKind) && call.FunctionName() != operators.In {
+			return zeros[of]
+		}
+	}
+	return zeros[kind]
+}
+
+// surprises returns the parts of each expression whose failure is a surprise if the condition allows.
+func surprises(expressions []Expression, trees []*tree) []map[int64]bool {
+	found := make([]map[int64]bool, len(expressions))
+	for i := range found {
+		found[i] = map[int64]bool{}
+	}
+	var walk func(i int, e ast.Expr, is bool)
+	walk = func(i int, e ast.Expr, is bool) {
+		if was, isSeen := found[i][e.ID()]; isSeen && (was || !is) {
+			return
+		}
+		found[i][e.ID()] = is
+		if e.Kind() == ast.IdentKind {
+			named, _ := strings.CutPrefix(e.AsIdent(), variablesPrefix)
+			for j := range expressions[:i] {
+				if expressions[j].Name == named && named != e.AsIdent() {
+					walk(j, trees[j].checked.Expr(), is)
+				}
+			}
+		}
+		for n, child := range childrenOf(e) {
+			inner := is
+			if e.Kind() == ast.CallKind {
+				switch e.AsCall().FunctionName() {
+				case operators.LogicalNot, operators.NotEquals:
+					inner = true
+				case operators.LogicalOr:
+					inner = inner || n == 0
+				}
+			}
+			walk(i, child, inner)
+		}
+	}
+	last := len(expressions) - 1
+	walk(last, trees[last].checked.Expr(), false)
+	return found
+}

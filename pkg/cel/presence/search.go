@@ -1,0 +1,218 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package presence
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/types"
+)
+
+// Bound is the number of steps for one policy, which take about a tenth of a second.
+const Bound = 400_000
+
+// The operations with which a condition is evaluated. An object is null for some of them.
+const (
+	Create = "CREATE"
+	Update = "UPDATE"
+	Delete = "DELETE"
+)
+
+// The variables for objects.
+const (
+	object    = "object"
+	oldObject = "oldObject"
+)
+
+// Expression is a checked expression. Its name is that of a variable, and empty for the condition.
+type Expression struct {
+	Name string
+	AST  *ast.AST
+}
+
+// Question asks about the condition of a policy for the objects of one kind.
+type Question struct {
+	// Expressions are the variables, and the condition as the last one.
+	Expressions []Expression
+	// Object is the shape of the objects. If it is nil, nothing is known of them.
+	Object *Shape
+	// Operation is the operation, or empty for a request without objects.
+	Operation string
+	// OnlySurprising asks for the accesses whose failure is a surprise in a condition that allows: those under ! or !=, and those
+	// in an operand of || that is not the last one.
+	OnlySurprising bool
+}
+
+// Missing is an access that may fail.
+type Missing struct {
+	// Expression is the number of the expression in the question.
+	Expression int
+	// Place is what may not exist, or may be null, and IsNull says the latter.
+	Place  string
+	IsNull bool
+	// Remedy is what to write instead.
+	Remedy string
+}
+
+// search tries the runs of one question.
+type search struct {
+	*Question
+
+	steps int
+	roots map[string]value
+	// assumed has the places that are assumed to exist: a finding has told of them.
+	assumed map[string]bool
+	series  []choice
+	next    int // of series
+}
+
+// choice is an answer. If it is the second one, both have been tried with the choices before.
+type choice struct{ is, isSecond bool }
+
+func (s *search) choose(first bool) bool {
+	if s.next == len(s.series) {
+		s.series = append(s.series, choice{is: first})
+	}
+	s.next++
+	return s.series[s.next-1].is
+}
+
+// advance makes the series the next one, and returns false after the last.
+func (s *search) advance() bool {
+	for len(s.series) > 0 {
+		if last := &s.series[len(s.series)-1]; !last.isSecond {
+			*last = choice{is: !last.is, isSecond: true}
+			return true
+		}
+		s.series = s.series[:len(s.series)-1]
+	}
+	return false
+}
+
+// Find returns the accesses that may fail, in the order of the expressions, and what is left of the steps.
+func Find(q *Question, steps int) ([]Missing, int) {
+	s := &search{Question: q, steps: steps, assumed: map[string]bool{}, roots: map[string]value{
+		object:            {key: object, place: object, shape: q.Object},
+		oldObject:         {key: oldObject, place: oldObject, shape: q.Object},
+		"request":         {key: "request", place: "request", shape: Request},
+		"namespaceObject": {key: "namespaceObject", place: "namespaceObject", shape: Namespace},
+	}}
+	if q.Operation != "" {
+		s.roots["operation"] = constantOf(types.String(q.Operation))
+	} else {
+		s.roots[object], s.roots[oldObject] = unknownOf(object), unknownOf(oldObject)
+	}
+	null := map[string]string{Create: oldObject, Delete: object}[q.Operation]
+	if null != "" {
+		s.roots[null] = value{kind: constant, constant: types.NullValue, key: null, place: null}
+	}
+	found, isTrue := s.try(null)
+	var ofNull []missing
+	ofNull, found = partition(found, func(m missing) bool { return m.place == null })
+	if len(ofNull) > 0 {
+		s.roots[null] = unknownOf(null)
+		found, _ = s.try("")
+		if isTrue { // otherwise another warning says that the condition is never true for the operation
+			found = append(found, ofNull[0])
+		}
+	}
+	return s.report(found), max(s.steps, 0)
+}
+
+func partition(all []missing, is func(missing) bool) (with, without []missing) {
+	for _, m := range all {
+		if is(m) {
+			with = append(with, m)
+		} else {
+			without = append(without, m)
+		}
+	}
+	return with, without
+}
+
+// try evaluates the condition with all choices. It returns why it failed, each place once, and whether it was true. A failure
+// at the place null does not change the runs after it.
+func (s *search) try(null string) (found []missing, isTrue bool) {
+	last := len(s.Expressions) - 1
+	s.series = nil
+	for s.steps > 0 {
+		s.next = 0
+		r := &run{search: s, chosen: map[string]bool{}, equal: map[string]string{}, variables: map[string]value{}, expression: last}
+		condition := s.Expressions[last].AST.Expr()
+		result := r.truth(r.eval(condition, nil), condition.ID())
+		if s.steps <= 0 {
+			break
+		}
+		isTrue = isTrue || result.isBool(true)
+		if m := result.missing; result.kind == failure && !s.assumed[assumption(m)] {
+			found = append(found, m)
+			s.assumed[assumption(m)] = true
+			if m.place != null {
+				s.series = nil
+				continue
+			}
+		}
+		if !s.advance() {
+			break
+		}
+	}
+	return found, isTrue
+}
+
+func assumption(m missing) string {
+	switch {
+	case m.place == "":
+		return fmt.Sprint(m.expression, " ", m.id)
+	case m.isNull:
+		return "null " + m.place
+	}
+	return m.place
+}
+
+// report returns findings, one for each chain of accesses.
+func (s *search) report(found []missing) (reported []Missing) {
+	trees := make([]*tree, len(s.Expressions))
+	for i, e := range s.Expressions {
+		trees[i] = newTree(e.AST)
+	}
+	if s.OnlySurprising {
+		surprising := surprises(s.Expressions, trees)
+		found, _ = partition(found, func(m missing) bool { return surprising[m.expression][m.id] })
+	}
+	slices.SortStableFunc(found, func(a, b missing) int { return cmp.Compare(a.expression, b.expression) })
+	type chain struct {
+		expression int
+		top        int64
+	}
+	seen := map[chain]bool{}
+	for _, m := range found {
+		t := trees[m.expression]
+		if key := (chain{m.expression, t.top(m.id).ID()}); !seen[key] {
+			seen[key] = true
+			if m.place == "" {
+				m.place = t.textOf(t.byID[m.id])
+			}
+			reported = append(reported, Missing{Expression: m.expression, Place: m.place, IsNull: m.isNull, Remedy: t.remedy(m)})
+		}
+	}
+	return reported
+}
+
+// sorted yields a map in the order of its keys.
+func sorted[T any](of map[string]T) iter.Seq2[string, T] {
+	return func(yield func(string, T) bool) {
+		for _, key := range slices.Sorted(maps.Keys(of)) {
+			if !yield(key, of[key]) {
+				return
+			}
+		}
+	}
+}

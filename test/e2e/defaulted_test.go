@@ -163,7 +163,7 @@ var index = regexp.MustCompile(`\[[0-9]+\]`)
 
 // isRequired reports whether kube-apiserver says that what a change has removed is required, or something in it.
 func isRequired(err error, change string) bool {
-	status, ok := err.(apierrors.APIStatus) //nolint:errorlint // as the client returns it
+	status, ok := err.(apierrors.APIStatus)
 	if !ok || status.Status().Details == nil {
 		return false
 	}

@@ -33,6 +33,7 @@ func minChecks(e ast.Expr) (n uint64) {
 		return minChecksOfAll(Elements(e)...)
 	case ast.ComprehensionKind:
 		return minChecksOfAll(e.AsComprehension().IterRange(), e.AsComprehension().Result())
+	case ast.UnspecifiedExprKind, ast.IdentKind, ast.LiteralKind, ast.StructKind: // policies make no structs
 	}
 	return 0
 }

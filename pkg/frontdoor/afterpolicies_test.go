@@ -98,7 +98,7 @@ func TestAfterPolicies(t *testing.T) {
 		{name: "a policy allows, and the webhook denies", policies: always, request: read, after: no, want: "Deny", reason: "not by the webhook", asked: "get"},
 		{name: "a policy allows, and the webhook could deny", policies: always, request: asAlice(nil), after: denies, want: "Deny", asked: "create"},
 		{name: "a policy allows, and the webhook allows on conditions", policies: always, request: asAlice(nil), after: allows, want: "Allow", asked: "create"},
-		{name: "a policy allows, when Proviso asks", policies: always, request: asAlice(both(configMaps("get"), marked(webhook.DelegationMarker))), after: no, want: "NoOpinion"},
+		{name: "a policy allows, when Proviso asks", policies: always, request: asAlice(both(configMaps("get"), marked(authorization.DelegationMarker))), after: no, want: "NoOpinion"},
 		{name: "a policy denies", policies: never, request: read, after: yes, want: "Deny"},
 		{name: "Allow", request: read, after: yes, want: "Allow", reason: "by the webhook", asked: "get"},
 		{name: "Deny", request: read, after: no, want: "Deny", reason: "not by the webhook", asked: "get"},
@@ -106,10 +106,10 @@ func TestAfterPolicies(t *testing.T) {
 		{name: "no opinion, with a reason", policies: onCondition, request: read, after: authorization.NoOpinion("it is down", nil), want: "NoOpinion", reason: "; it is down", asked: "get"},
 		{name: "a path", request: asAlice(metricsPath), after: yes, want: "Allow", asked: "get"},
 		{name: "every version", request: asAlice(both(configMaps("get"), func(a *authorizer.AttributesRecord) { a.APIVersion = "*" })), after: yes, want: "Allow", asked: "get"},
-		{name: "when Proviso asks, Allow", request: asAlice(both(configMaps("get"), marked(webhook.DelegationMarker))), after: yes, want: "NoOpinion"},
+		{name: "when Proviso asks, Allow", request: asAlice(both(configMaps("get"), marked(authorization.DelegationMarker))), after: yes, want: "NoOpinion"},
 		{name: "when Proviso asks, Deny", request: asAlice(both(configMaps("get"), marked("Authorization.Proviso.Dev/Delegated"))), after: no, want: "NoOpinion"},
 		{name: "who impersonates the marker", request: asAlice(func(a *authorizer.AttributesRecord) {
-			a.Verb, a.APIGroup, a.APIVersion, a.Resource, a.Subresource = "impersonate", "authentication.k8s.io", "v1", "userextras", webhook.DelegationMarker
+			a.Verb, a.APIGroup, a.APIVersion, a.Resource, a.Subresource = "impersonate", "authentication.k8s.io", "v1", "userextras", authorization.DelegationMarker
 		}), after: yes, want: "Deny"},
 
 		{name: "a condition of a policy that no server evaluates", policies: onCondition, request: read, after: yes, want: "Allow", asked: "get"},

@@ -24,8 +24,8 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
-	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
 	"github.com/proviso-authz/proviso/pkg/place"
 )
@@ -85,7 +85,7 @@ func TestFrontDoorAudit(t *testing.T) {
 		{name: "a Deny on the object, folded", effect: deny, condition: onObject, request: asAlice(secrets), want: decided},
 		{name: "an Allow on the object, folded", effect: allow, condition: onObject, request: asAlice(secrets)},
 		{name: "an error", effect: deny, condition: `request.userInfo.extra["x"][0] == "y"`, request: asAlice(secrets), want: engine.AuditDelta{Decided: 1, Errors: 1}},
-		{name: "a check of Proviso", effect: deny, request: asAlice(both(secrets, marked(webhook.DelegationMarker)))},
+		{name: "a check of Proviso", effect: deny, request: asAlice(both(secrets, marked(authorization.DelegationMarker)))},
 		{name: "a question about every version", effect: deny, request: asAlice(both(secrets, func(a *authorizer.AttributesRecord) { a.APIVersion = "*" }))},
 
 		{name: "own, a Deny that this server finds out", effect: deny, request: asAlice(nil)},

@@ -21,7 +21,6 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
-	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
 	"github.com/proviso-authz/proviso/pkg/place"
 )
@@ -69,7 +68,7 @@ func TestBarriers(t *testing.T) {
 		{name: "listed, a kube-apiserver that is not known", policies: one, barriers: []string{"d"}, request: claims, isUnknown: true, want: "Deny", wantReason: "policy=d reason=Error"},
 		{name: "listed, beside a conditional Allow, a kube-apiserver that is not known", policies: reads, barriers: []string{"d"}, request: claims, isUnknown: true, want: "Deny", wantReason: "policy=d reason=Error"},
 		{name: "a canary", policies: map[string]policy{"d": onVerbs(deny, "", "*")}, request: change(maps, func(a *authorizer.AttributesRecord) { a.Resource = "leases" }), want: "Allow", wantReason: "a canary, which is refused at admission"},
-		{name: "a marked canary", policies: map[string]policy{"d": onVerbs(deny, "", "*")}, request: change(change(maps, marked(webhook.DelegationMarker)), func(a *authorizer.AttributesRecord) { a.Resource = "leases" }), want: "Deny", wantReason: "policy=d reason=Denied"},
+		{name: "a marked canary", policies: map[string]policy{"d": onVerbs(deny, "", "*")}, request: change(change(maps, marked(authorization.DelegationMarker)), func(a *authorizer.AttributesRecord) { a.Resource = "leases" }), want: "Deny", wantReason: "policy=d reason=Denied"},
 		{name: "a barrier", policies: one, barriers: []string{"d"}, request: maps, want: "NoOpinion"},
 		{name: "a barrier of another policy", policies: one, barriers: []string{"e"}, request: maps, want: "Deny", wantReason: "policy=d reason=Error: its condition cannot be evaluated for this request"},
 		{name: "one of two", policies: two, barriers: []string{"d"}, request: maps, want: "Deny", wantReason: "policy=e reason=Error: its condition cannot be evaluated for this request"},
@@ -88,7 +87,7 @@ func TestBarriers(t *testing.T) {
 		{name: "all versions", policies: one, barriers: []string{"d"}, request: change(maps, func(a *authorizer.AttributesRecord) { a.APIVersion = "*" }), want: "Deny"},
 		{name: "no version", policies: one, barriers: []string{"d"}, request: change(maps, func(a *authorizer.AttributesRecord) { a.APIVersion = "" }), want: "Deny"},
 		{name: "all verbs", policies: one, barriers: []string{"d"}, request: change(maps, func(a *authorizer.AttributesRecord) { a.Verb = "*" }), want: "Deny"},
-		{name: "marked", policies: one, barriers: []string{"d"}, request: change(maps, marked(webhook.DelegationMarker)), want: "NoOpinion"},
+		{name: "marked", policies: one, barriers: []string{"d"}, request: change(maps, marked(authorization.DelegationMarker)), want: "NoOpinion"},
 		{name: "a path", policies: map[string]policy{"d": {effect: deny, condition: "dryRun", rule: policyv1alpha1.PolicyRule{Verbs: []string{"*"}, NonResourceURLs: []string{"*"}}}}, barriers: []string{"d"}, request: change(maps, metricsPath), want: "Deny"},
 		{name: "a resource of this server", policies: one, barriers: []string{"d"}, request: asAlice(nil), want: "NoOpinion"},
 

@@ -17,7 +17,6 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
-	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
 	"github.com/proviso-authz/proviso/pkg/place"
 )
@@ -362,7 +361,7 @@ func isMarked(u user.Info) bool {
 		return false
 	}
 	for key := range u.GetExtra() {
-		if strings.EqualFold(key, webhook.DelegationMarker) {
+		if strings.EqualFold(key, authorization.DelegationMarker) {
 			return true
 		}
 	}
@@ -397,7 +396,7 @@ func impersonatedReserved(a authorizer.Attributes) string {
 		return ""
 	}
 	//guard:frontdoor-canary-impersonation
-	for _, key := range []string{webhook.DelegationMarker, innerdoor.CanaryExtra} {
+	for _, key := range []string{authorization.DelegationMarker, innerdoor.CanaryExtra} {
 		// The constrained modes ask about "*" instead of each value of a user with four or more. An Allow would be final. After a Deny
 		// they ask about each value.
 		isAll := a.GetSubresource() == "*" && strings.HasPrefix(a.GetVerb(), verbConstrained)

@@ -19,7 +19,6 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
-	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
 	"github.com/proviso-authz/proviso/test/testutil/compilers"
@@ -174,7 +173,7 @@ func metricsPath(a *authorizer.AttributesRecord) {
 
 func TestFrontDoorDecide(t *testing.T) {
 	t.Parallel()
-	const marker = webhook.DelegationMarker
+	const marker = authorization.DelegationMarker
 	verb := func(verb string) func(*authorizer.AttributesRecord) {
 		return func(a *authorizer.AttributesRecord) { a.Verb = verb }
 	}
@@ -268,8 +267,8 @@ func TestFrontDoorDecide(t *testing.T) {
 func TestReservedExtras(t *testing.T) {
 	t.Parallel()
 	for key, want := range map[string]string{
-		webhook.DelegationMarker: "Deny", strings.ToUpper(webhook.DelegationMarker): "Deny", innerdoor.CanaryExtra: "Deny",
-		"example.com/a": "NoOpinion", webhook.DelegationMarker + "x": "NoOpinion",
+		authorization.DelegationMarker: "Deny", strings.ToUpper(authorization.DelegationMarker): "Deny", innerdoor.CanaryExtra: "Deny",
+		"example.com/a": "NoOpinion", authorization.DelegationMarker + "x": "NoOpinion",
 	} {
 		for _, verb := range []string{"impersonate", "impersonate:user-info", "impersonate-on:user-info:get"} {
 			decision := frontdoor.ReservedExtras{}.Decide(t.Context(), authorizer.AttributesRecord{
@@ -298,7 +297,7 @@ func TestMarkerOnlyTakesRights(t *testing.T) {
 				if change != nil {
 					change(a)
 				}
-			}, marked(webhook.DelegationMarker))))
+			}, marked(authorization.DelegationMarker))))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -351,7 +350,7 @@ func TestConditionalAnswersAreCounted(t *testing.T) {
 		{"Deny on conditions", unlessIt, everyVersion, "folded_to_denied"},
 		{"Allow on conditions about every version", onCondition, everyVersion, "folded_to_no_opinion"},
 		{"Deny on conditions elsewhere", unlessIt, configMaps("create"), "folded_to_denied"},
-		{"a check of Proviso", onCondition, marked(webhook.DelegationMarker), ""},
+		{"a check of Proviso", onCondition, marked(authorization.DelegationMarker), ""},
 		{"Deny on conditions that kube-apiserver enforces", map[string]policy{"d": onVerbs(deny, "dryRun", "*")}, configMaps("create"), "left_to_barrier"},
 		{"Allow, and Deny on conditions that kube-apiserver enforces", map[string]policy{"a": {effect: allow}, "d": onVerbs(deny, "dryRun", "*")}, configMaps("create"), "left_to_barrier"},
 		{"Allow on conditions, and Deny on conditions that kube-apiserver enforces", map[string]policy{"a": onVerbs(allow, "dryRun", "*"), "d": onVerbs(deny, "dryRun", "*")}, configMaps("create"), "folded_to_no_opinion"},
@@ -458,7 +457,7 @@ func TestNotLoaded(t *testing.T) {
 		t.Errorf("before there are policies: got %s, %v, want an error, and nothing that allows", show(got), err)
 	}
 	reserved := asAlice(func(a *authorizer.AttributesRecord) {
-		a.Verb, a.APIGroup, a.APIVersion, a.Resource, a.Subresource, a.Namespace, a.Name = "impersonate", "authentication.k8s.io", "v1", "userextras", webhook.DelegationMarker, "", "proviso"
+		a.Verb, a.APIGroup, a.APIVersion, a.Resource, a.Subresource, a.Namespace, a.Name = "impersonate", "authentication.k8s.io", "v1", "userextras", authorization.DelegationMarker, "", "proviso"
 	})
 	if got, err := door.Decide(t.Context(), reserved); err != nil || !got.IsDeny() {
 		t.Errorf("impersonating the marker before there are policies: got %s, %v, want Deny", show(got), err)

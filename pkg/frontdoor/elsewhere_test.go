@@ -12,7 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
-	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
+	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
 	"github.com/proviso-authz/proviso/pkg/place"
@@ -44,7 +44,7 @@ func TestEnforcedElsewhere(t *testing.T) {
 		{name: "an unconditional Deny", effect: deny, change: request("create", "v1"), elsewhere: true, want: "Deny"},
 		{name: "any version", effect: allow, condition: onObject, change: request("create", "*"), elsewhere: true, want: "NoOpinion"},
 		{name: "any version, Deny", effect: deny, condition: onObject, change: request("create", "*"), elsewhere: true, want: "Deny"},
-		{name: "a marked check", effect: allow, condition: onObject, change: both(request("create", "v1"), marked(webhook.DelegationMarker)), elsewhere: true, want: "NoOpinion"},
+		{name: "a marked check", effect: allow, condition: onObject, change: both(request("create", "v1"), marked(authorization.DelegationMarker)), elsewhere: true, want: "NoOpinion"},
 	} {
 		for name, inner := range map[string]*place.InnerDoor{"no inner door": nil, "an inner door": newInnerDoor()} {
 			if inner != nil {

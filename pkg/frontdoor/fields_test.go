@@ -15,8 +15,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
-	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
 	"github.com/proviso-authz/proviso/pkg/granular"
 )
@@ -46,7 +46,7 @@ func (k *kube) Authorize(ctx context.Context, a authorizer.Attributes) (authoriz
 	}
 	// The client of kube-apiserver adds the marker.
 	check := authorizer.AttributesRecord{
-		User: &user.DefaultInfo{Name: a.GetUser().GetName(), Extra: map[string][]string{webhook.DelegationMarker: {"true"}}}, Verb: a.GetVerb(),
+		User: &user.DefaultInfo{Name: a.GetUser().GetName(), Extra: map[string][]string{authorization.DelegationMarker: {"true"}}}, Verb: a.GetVerb(),
 		APIGroup: a.GetAPIGroup(), APIVersion: a.GetAPIVersion(), Resource: a.GetResource(), Namespace: a.GetNamespace(), Name: a.GetName(), ResourceRequest: true,
 	}
 	decision, err := k.door.Decide(ctx, check)
@@ -120,10 +120,10 @@ func TestFields(t *testing.T) {
 			a.Verb, a.APIGroup, a.APIVersion, a.Resource = "impersonate", "", "v1", "users"
 		}, "NoOpinion", 0},
 
-		{"when Proviso asks", nil, yes, marked(webhook.DelegationMarker), "NoOpinion", 0},
-		{"when Proviso asks for the verb itself", nil, yes, both(verb("granular"), marked(webhook.DelegationMarker)), "NoOpinion", 0},
+		{"when Proviso asks", nil, yes, marked(authorization.DelegationMarker), "NoOpinion", 0},
+		{"when Proviso asks for the verb itself", nil, yes, both(verb("granular"), marked(authorization.DelegationMarker)), "NoOpinion", 0},
 		{"with a marker in another case", nil, yes, marked("Authorization.Proviso.Dev/Delegated"), "NoOpinion", 0},
-		{"with a marker, by a policy", map[string]policy{"p": onVerb(allow, "", "granular")}, yes, marked(webhook.DelegationMarker), "NoOpinion", 0},
+		{"with a marker, by a policy", map[string]policy{"p": onVerb(allow, "", "granular")}, yes, marked(authorization.DelegationMarker), "NoOpinion", 0},
 
 		{"a policy allows", always, yes, nil, "Allow", 0},
 		{"a policy allows on conditions", onCondition, yes, nil, "Allow", 0},

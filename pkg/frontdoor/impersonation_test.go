@@ -19,7 +19,6 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
-	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
 )
@@ -46,8 +45,8 @@ func TestReservedExtrasAmongMany(t *testing.T) {
 			others int
 			want   int
 		}{
-			{webhook.DelegationMarker, 0, http.StatusForbidden},
-			{webhook.DelegationMarker, 3, http.StatusForbidden},
+			{authorization.DelegationMarker, 0, http.StatusForbidden},
+			{authorization.DelegationMarker, 3, http.StatusForbidden},
 			{innerdoor.CanaryExtra, 3, http.StatusForbidden},
 			{"example.com/key", 3, http.StatusOK},
 		} {

@@ -29,7 +29,6 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
-	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
@@ -286,10 +285,10 @@ func TestFrontDoorInnerDoor(t *testing.T) {
 		{name: "Allow by selector, not listed", policies: map[string]policy{"p": onVerbs(allow, onLabels, "deletecollection")}, request: claim("deletecollection", of("pods"), selecting("a=b")), want: "Allow"},
 
 		// The delegation marker: Proviso decides itself, and asks what other authorizers say.
-		{name: "marked", policies: all, request: claim("create", marked(webhook.DelegationMarker)), want: "NoOpinion"},
-		{name: "marked, Allow", policies: map[string]policy{"p": {effect: allow}}, request: claim("update", marked(webhook.DelegationMarker)), want: "NoOpinion"},
-		{name: "marked, Deny", policies: map[string]policy{"p": {effect: deny}}, request: claim("update", marked(webhook.DelegationMarker)), want: "Deny"},
-		{name: "marked, Deny on conditions", policies: some(writes, map[string]policy{"d": {effect: deny, condition: "dryRun"}}), request: claim("update", marked(webhook.DelegationMarker)), want: "NoOpinion"},
+		{name: "marked", policies: all, request: claim("create", marked(authorization.DelegationMarker)), want: "NoOpinion"},
+		{name: "marked, Allow", policies: map[string]policy{"p": {effect: allow}}, request: claim("update", marked(authorization.DelegationMarker)), want: "NoOpinion"},
+		{name: "marked, Deny", policies: map[string]policy{"p": {effect: deny}}, request: claim("update", marked(authorization.DelegationMarker)), want: "Deny"},
+		{name: "marked, Deny on conditions", policies: some(writes, map[string]policy{"d": {effect: deny, condition: "dryRun"}}), request: claim("update", marked(authorization.DelegationMarker)), want: "NoOpinion"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -344,7 +343,7 @@ func TestCanary(t *testing.T) {
 	}
 	withMarker := func(a *authorizer.AttributesRecord) {
 		extra := maps.Clone(a.User.GetExtra())
-		extra[webhook.DelegationMarker] = []string{"true"}
+		extra[authorization.DelegationMarker] = []string{"true"}
 		a.User = &user.DefaultInfo{Name: a.User.GetName(), Groups: a.User.GetGroups(), Extra: extra}
 	}
 	for name, request := range map[string]authorizer.AttributesRecord{

@@ -17,8 +17,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
-	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
 	"github.com/proviso-authz/proviso/pkg/granular"
 	"github.com/proviso-authz/proviso/pkg/place"
@@ -81,7 +81,7 @@ func TestFieldsOfListedResources(t *testing.T) {
 		{name: "deletecollection", request: claim("deletecollection"), want: "NoOpinion"},
 		{name: "not listed", request: claim("patch", of("pods")), want: "NoOpinion"},
 		{name: "all versions", request: claim("patch", func(a *authorizer.AttributesRecord) { a.APIVersion = "*" }), want: "NoOpinion"},
-		{name: "marked", request: claim("patch", marked(webhook.DelegationMarker)), want: "NoOpinion"},
+		{name: "marked", request: claim("patch", marked(authorization.DelegationMarker)), want: "NoOpinion"},
 		{name: "left out", request: claim("patch", func(a *authorizer.AttributesRecord) {
 			a.User = &user.DefaultInfo{Name: "alice", Groups: []string{user.NodesGroup}}
 		}), want: "NoOpinion"},

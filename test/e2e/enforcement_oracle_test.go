@@ -26,7 +26,7 @@ import (
 
 	demov1alpha1 "github.com/proviso-authz/proviso/apis/demo/v1alpha1"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
-	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
+	"github.com/proviso-authz/proviso/pkg/authorization"
 )
 
 // oracle decides in one phase, with everything known, what two phases must decide: written
@@ -230,7 +230,7 @@ var _ authorizer.UnconditionalAuthorizer = rightsOf{}
 
 func (r rightsOf) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	answer, err := r.kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-		User: a.GetUser().GetName(), Groups: a.GetUser().GetGroups(), Extra: map[string]authorizationv1.ExtraValue{webhook.DelegationMarker: {"true"}},
+		User: a.GetUser().GetName(), Groups: a.GetUser().GetGroups(), Extra: map[string]authorizationv1.ExtraValue{authorization.DelegationMarker: {"true"}},
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
 			Verb: a.GetVerb(), Group: a.GetAPIGroup(), Version: a.GetAPIVersion(), Resource: a.GetResource(), Subresource: a.GetSubresource(),
 			Namespace: a.GetNamespace(), Name: a.GetName(),

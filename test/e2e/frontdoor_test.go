@@ -16,7 +16,7 @@ import (
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	policyclient "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/policy/v1alpha1"
-	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
+	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
@@ -157,7 +157,7 @@ func TestNobodyImpersonatesIntoTheMarker(t *testing.T) {
 	for _, user := range []string{"agent", "agent-direct"} {
 		mustKubectl(t, user, "get", "--raw", "/version", "--as=carol", "--as-user-extra=example.com/x=true")
 		for _, value := range []string{"true", "proviso"} {
-			_, errs, err := kubectl(t, user, "get", "--raw", "/version", "--as=carol", "--as-user-extra="+webhook.DelegationMarker+"="+value)
+			_, errs, err := kubectl(t, user, "get", "--raw", "/version", "--as=carol", "--as-user-extra="+authorization.DelegationMarker+"="+value)
 			if err == nil || !strings.Contains(errs, want) {
 				t.Errorf("%s, %s: got %v: %s, want a refusal", user, value, err, errs)
 			}

@@ -35,12 +35,6 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 )
 
-// DelegationMarker is the user extra in every SubjectAccessReview that this package sends. The front
-// door, Proviso's authorization webhook, never answers Allow to a review with the marker, so that a
-// policy cannot be the reason for its own decision. A client that forges the marker only loses
-// permissions.
-const DelegationMarker = "authorization.proviso.dev/delegated"
-
 const (
 	// cacheSize bounds the number of cached decisions. It is the bound of the webhook authorizer
 	// of Kubernetes.

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 )
 
@@ -107,7 +108,7 @@ func TestAuthorize(t *testing.T) {
 func TestEveryCheckIsMarked(t *testing.T) {
 	t.Parallel()
 	s := &server{answers: []answer{{}}}
-	subject := &user.DefaultInfo{Name: "alice", UID: "1", Groups: []string{"g"}, Extra: map[string][]string{"k": {"v"}, webhook.DelegationMarker: {"forged"}}}
+	subject := &user.DefaultInfo{Name: "alice", UID: "1", Groups: []string{"g"}, Extra: map[string][]string{"k": {"v"}, authorization.DelegationMarker: {"forged"}}}
 	labelRequirements, err := labels.ParseToRequirements("b,a in (y,x)")
 	if err != nil {
 		t.Fatal(err)
@@ -127,7 +128,7 @@ func TestEveryCheckIsMarked(t *testing.T) {
 		}
 	}
 	base := authorizationv1.SubjectAccessReviewSpec{User: "alice", UID: "1", Groups: []string{"g"},
-		Extra: map[string]authorizationv1.ExtraValue{"k": {"v"}, webhook.DelegationMarker: {"true"}}}
+		Extra: map[string]authorizationv1.ExtraValue{"k": {"v"}, authorization.DelegationMarker: {"true"}}}
 	path, resource := base, base
 	path.NonResourceAttributes = &authorizationv1.NonResourceAttributes{Path: "/metrics", Verb: "get"}
 	resource.ResourceAttributes = &authorizationv1.ResourceAttributes{Verb: "list", Group: "g", Version: "v1", Resource: "r", Subresource: "s", Namespace: "ns", Name: "n",

@@ -240,7 +240,7 @@ func userInfoOf(subject user.Info) (*authenticationv1.UserInfo, error) {
 	for k, v := range subject.GetExtra() {
 		extra[k] = v
 	}
-	hops := len(extra[DelegationMarker]) + 1
+	hops := len(extra[authorization.DelegationMarker]) + 1
 	if hops > maxHops {
 		return nil, errCircle
 	}

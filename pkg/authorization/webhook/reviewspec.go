@@ -16,13 +16,14 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
-	"github.com/proviso-authz/proviso/apis/authorization"
+	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization"
 )
 
 // maxHops bounds how many servers pass a review on to the next one. A longer line of servers
 // would nest conditions deeper than their bounds permit, and a circle of servers would never get
 // an answer.
-const maxHops = authorization.MaxConditionSetDepth
+const maxHops = authorizationapi.MaxConditionSetDepth
 
 // marked returns a copy of a user's extra with the delegation marker, with one value for each
 // server that has passed the review on.
@@ -31,7 +32,7 @@ func marked(extra map[string]authorizationv1.ExtraValue, hops int) map[string]au
 	if extra == nil {
 		extra = map[string]authorizationv1.ExtraValue{}
 	}
-	extra[DelegationMarker] = slices.Repeat(authorizationv1.ExtraValue{"true"}, hops)
+	extra[authorization.DelegationMarker] = slices.Repeat(authorizationv1.ExtraValue{"true"}, hops)
 	return extra
 }
 

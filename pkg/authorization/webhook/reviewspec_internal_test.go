@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/proviso-authz/proviso/pkg/authorization"
 )
 
 // TestSelectorsInReviews writes the selectors of a request into a review. A requirement that a review cannot hold is left out: the review then asks for
@@ -111,11 +113,11 @@ func TestReviewsOfRequests(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
 		}
 		check := specOf(tc.attributes)
-		if diff := cmp.Diff(authorizationv1.ExtraValue{"true"}, check.Extra[DelegationMarker]); diff != "" {
+		if diff := cmp.Diff(authorizationv1.ExtraValue{"true"}, check.Extra[authorization.DelegationMarker]); diff != "" {
 			t.Errorf("%s: the marker (-want +got):\n%s", tc.name, diff)
 		}
 	}
-	if _, isMarked := alice.Extra[DelegationMarker]; isMarked {
+	if _, isMarked := alice.Extra[authorization.DelegationMarker]; isMarked {
 		t.Error("the user of the request is marked, too")
 	}
 }
@@ -130,18 +132,18 @@ func TestMarkers(t *testing.T) {
 	}{
 		{name: "no extra", hops: 1},
 		{name: "another extra", extra: map[string]authorizationv1.ExtraValue{"k": {"v"}}, hops: 2},
-		{name: "a marker of a client", extra: map[string]authorizationv1.ExtraValue{DelegationMarker: {"secret", "x", "y"}}, hops: 1},
-		{name: "the longest line", extra: map[string]authorizationv1.ExtraValue{DelegationMarker: nil}, hops: maxHops},
+		{name: "a marker of a client", extra: map[string]authorizationv1.ExtraValue{authorization.DelegationMarker: {"secret", "x", "y"}}, hops: 1},
+		{name: "the longest line", extra: map[string]authorizationv1.ExtraValue{authorization.DelegationMarker: nil}, hops: maxHops},
 	} {
-		before := len(tc.extra[DelegationMarker])
+		before := len(tc.extra[authorization.DelegationMarker])
 		got := marked(tc.extra, tc.hops)
-		if text := strings.Join(got[DelegationMarker], " "); text != strings.TrimSpace(strings.Repeat("true ", tc.hops)) {
+		if text := strings.Join(got[authorization.DelegationMarker], " "); text != strings.TrimSpace(strings.Repeat("true ", tc.hops)) {
 			t.Errorf("%s: got the marker %q", tc.name, text)
 		}
 		if diff := cmp.Diff(tc.extra["k"], got["k"]); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
 		}
-		if len(tc.extra[DelegationMarker]) != before {
+		if len(tc.extra[authorization.DelegationMarker]) != before {
 			t.Errorf("%s: the extra that was given has changed", tc.name)
 		}
 	}

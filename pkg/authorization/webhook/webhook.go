@@ -122,7 +122,7 @@ func (w *Webhook) prepare(ctx context.Context, attributes authorizer.Attributes,
 			return asks, false, nil
 		}
 	}
-	hops := len(spec.Extra[DelegationMarker]) + 1
+	hops := len(spec.Extra[authorization.DelegationMarker]) + 1
 	if hops > maxHops {
 		return asks, false, errCircle
 	}

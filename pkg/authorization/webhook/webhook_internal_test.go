@@ -170,7 +170,7 @@ func TestObjectsOfConditions(t *testing.T) {
 func TestUsersOfConditions(t *testing.T) {
 	t.Parallel()
 	line := func(n int) map[string][]string {
-		return map[string][]string{DelegationMarker: make([]string, n), "k": {"v"}}
+		return map[string][]string{authorization.DelegationMarker: make([]string, n), "k": {"v"}}
 	}
 	for _, tc := range []struct {
 		name    string
@@ -195,8 +195,8 @@ func TestUsersOfConditions(t *testing.T) {
 			}
 			continue
 		}
-		if len(got.Extra[DelegationMarker]) != tc.want {
-			t.Errorf("%s: got %d values of the marker, want %d", tc.name, len(got.Extra[DelegationMarker]), tc.want)
+		if len(got.Extra[authorization.DelegationMarker]) != tc.want {
+			t.Errorf("%s: got %d values of the marker, want %d", tc.name, len(got.Extra[authorization.DelegationMarker]), tc.want)
 		}
 		if tc.subject != nil {
 			if diff := cmp.Diff([]any{tc.subject.GetName(), tc.subject.GetUID(), tc.subject.GetGroups()}, []any{got.Username, got.UID, got.Groups}); diff != "" {

@@ -25,7 +25,7 @@ import (
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
-	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
+	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/kubectl/admissionpolicy"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
@@ -109,7 +109,7 @@ func (in *input) askPermission(ctx context.Context, client authorizationclient.A
 	spec := in.request.Spec
 	extra := map[string]authorizationv1.ExtraValue{}
 	maps.Copy(extra, spec.Extra)
-	extra[webhook.DelegationMarker] = authorizationv1.ExtraValue{"true"}
+	extra[authorization.DelegationMarker] = authorizationv1.ExtraValue{"true"}
 	answer, err := client.SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 		User: spec.User, UID: spec.UID, Groups: in.request.User().GetGroups(), Extra: extra,
 		ResourceAttributes: spec.ResourceAttributes, NonResourceAttributes: spec.NonResourceAttributes,

@@ -16,7 +16,7 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 
-	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
+	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
 	"github.com/proviso-authz/proviso/test/testutil/plane"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
@@ -50,7 +50,7 @@ func (r *rig) questions(user string, about func(*authorizationv1.ResourceAttribu
 	r.proxy.mu.Lock()
 	defer r.proxy.mu.Unlock()
 	for _, spec := range r.proxy.asked {
-		if _, isMarked := spec.Extra[webhook.DelegationMarker]; spec.User == user && !isMarked && spec.ResourceAttributes != nil && about(spec.ResourceAttributes) {
+		if _, isMarked := spec.Extra[authorization.DelegationMarker]; spec.User == user && !isMarked && spec.ResourceAttributes != nil && about(spec.ResourceAttributes) {
 			n++
 		}
 	}

@@ -31,7 +31,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
-	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
+	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
 	"github.com/proviso-authz/proviso/test/testutil/plane"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
@@ -289,7 +289,7 @@ func testLists(t *testing.T, r *rig) {
 	})
 	t.Run("a check of Proviso", func(t *testing.T) {
 		answer, err := r.kube.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-			User: "closed-marked", Extra: map[string]authorizationv1.ExtraValue{webhook.DelegationMarker: {"true"}},
+			User: "closed-marked", Extra: map[string]authorizationv1.ExtraValue{authorization.DelegationMarker: {"true"}},
 			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "list", Version: "v1", Resource: "pods", Namespace: namespace},
 		}}, metav1.CreateOptions{})
 		if err != nil || answer.Status.Allowed || answer.Status.Denied || len(r.calls("closed-marked")) > 0 {

@@ -66,8 +66,8 @@ func (f *folding) innerDoor(capability *cluster.Conditions) *place.InnerDoor {
 			if client != nil {
 				return f.prober.Known(client.Certificate)
 			}
-			lacking, isProbed := f.prober.Unknown()
-			return isProbed && !slices.ContainsFunc(lacking, func(server string) bool { return capability == nil || !capability.Handles(server) })
+			lacking, _ := f.prober.Unknown()
+			return f.prober.KnowsAll() && !slices.ContainsFunc(lacking, func(server string) bool { return capability == nil || !capability.Handles(server) })
 		},
 	}
 }

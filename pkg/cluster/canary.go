@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -118,8 +119,11 @@ func Shortened(message string) string {
 	}, message), maxMessageBytes)
 }
 
-// WriteText begins the answer of a handler that writes what is known, as text.
-func WriteText(response http.ResponseWriter) {
+// WriteText answers with a text. The client gets it when it is complete: write may hold a lock, and a client may read as slowly as it likes.
+func WriteText(response http.ResponseWriter, write func(io.Writer)) {
+	var text bytes.Buffer
+	write(&text)
 	response.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	response.Header().Set("X-Content-Type-Options", "nosniff")
+	_, _ = response.Write(text.Bytes()) // a client that has disconnected needs no answer
 }

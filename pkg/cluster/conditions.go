@@ -8,6 +8,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -155,7 +156,10 @@ func (p *Conditions) Problem() (problem string, isProbed bool) {
 
 // ServeHTTP writes what is known of the servers, one server a line.
 func (p *Conditions) ServeHTTP(response http.ResponseWriter, _ *http.Request) {
-	WriteText(response)
+	WriteText(response, p.write)
+}
+
+func (p *Conditions) write(response io.Writer) {
 	if problem, _ := p.Problem(); problem != "" {
 		_, _ = fmt.Fprintf(response, "not every kube-apiserver is known to handle conditions: %s\n", problem)
 	}

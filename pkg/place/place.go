@@ -161,6 +161,9 @@ const reasonDenies = "one of them could deny, and kube-apiserver does not call t
 // such requests.
 func (t *Table) Evaluated(ctx context.Context, r *Request, decision authorization.Decision, ask Asker) (isEvaluated bool, problem string) {
 	p := t.Of(r)
+	if p.Terms().Evaluates == NoEffects && r.Attributes.GetName() == "" {
+		p = t.OfNamed(r) // a review about any name
+	}
 	left, _ := t.barriers.WithoutDeny(decision, r, p)
 	switch evaluates := p.Terms().Evaluates; {
 	case left.IsUnconditional():

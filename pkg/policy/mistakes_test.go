@@ -58,7 +58,7 @@ func TestMistakesInConditions(t *testing.T) {
 		return fmt.Sprintf("spec.condition: %s is never %q: the policy is about requests in its own namespace, %q; write one in that namespace, or a ClusterAuthorizationPolicy", field, name, "shop")
 	}
 	ofStatus := func(i int, fields, resource string) string {
-		return fmt.Sprintf("spec.rules[0].resources[%d]: the condition reads metadata.%s, which a write of %s/status can change, too: add %[3]s/status to the resources", i, fields, resource)
+		return fmt.Sprintf("spec.rules[0].resources[%d]: the condition reads metadata.%s, which a write of %s/status can change, too: add %[3]s/status to the resources, with a condition that lets writes of the status itself pass", i, fields, resource)
 	}
 	for _, tc := range []struct {
 		name, verbs, condition string

@@ -49,7 +49,7 @@ func (s *search) statusMistakes(spec *policyv1alpha1.AuthorizationPolicySpec) (w
 				continue
 			}
 			warnings = append(warnings, warningAt(field.NewPath("spec", "rules").Index(i).Child("resources").Index(j),
-				"the condition reads metadata.%s, which a write of %s/status can change, too: add %[2]s/status to the resources", strings.Join(read, ", metadata."), resource))
+				"the condition reads metadata.%s, which a write of %s/status can change, too: add %[2]s/status to the resources, with a condition that lets writes of the status itself pass", strings.Join(read, ", metadata."), resource))
 		}
 	}
 	return warnings

@@ -119,7 +119,7 @@ func TestStatusOfConditionsThatKubeAPIServerHandles(t *testing.T) {
 	const condition = `object.metadata.?labels.kept.hasValue()`
 	storePolicies(t, client, map[string]policyv1alpha1.AuthorizationPolicySpec{
 		"handled-allow": {Effect: policyv1alpha1.PolicyEffectAllow, Subjects: users("ann"), Condition: condition, Rules: rulesFor("create", "update")},
-		"handled-deny":  {Effect: policyv1alpha1.PolicyEffectDeny, Subjects: users("ann"), Condition: condition, Rules: rulesFor("create", "update")},
+		"handled-deny":  {Effect: policyv1alpha1.PolicyEffectDeny, Subjects: users("ann"), Condition: condition, Rules: rulesFor("create", "update", "patch")},
 	})
 	status := func(name string) string {
 		policy, err := policies.Get(t.Context(), name, metav1.GetOptions{})

@@ -80,7 +80,7 @@ const (
 // missing, there must be a warning. Of the warnings at most two of a hundred are about conditions that do not fail.
 func TestMissing(t *testing.T) {
 	t.Parallel()
-	apply(t, readText(t, "testdata/gizmos.yaml"))
+	apply(t, readText(t, "testdata/missing-gizmos.yaml"))
 	found, checker := published(t)
 	poll.Eventually(t, "the schema of the custom resource", func() string {
 		found, checker = published(t)

@@ -32,8 +32,8 @@ func TestTypeChecking(t *testing.T) {
 	}{
 		{"a claim", "", "persistentvolumeclaims", `object.spec.?storageClassName.orValue("") == "dev" && object.spec.?resources.?requests[?"storage"].hasValue() && quantity(object.spec.resources.requests["storage"]).isLessThan(quantity("1Gi"))`, ""},
 		{"a mistake in a claim", "", "persistentvolumeclaims", `object.spec.storageClass == "dev"`, "/v1, Kind=PersistentVolumeClaim: ERROR: <input>:1:12: undefined field 'storageClass', did you mean 'storageClassName'?"},
-		{"a role binding", "rbac.authorization.k8s.io", "rolebindings", `object.subjects.all(s, s.namespace == 1)`, "rbac.authorization.k8s.io/v1, Kind=RoleBinding: ERROR: <input>:1:36: found no matching overload for '_==_' applied to '(string, int)'"},
-		{"a machine", "demo.proviso.dev", "virtualmachines/status", `object.status.phase == 1`, "demo.proviso.dev/v1alpha1, Kind=VirtualMachine: ERROR: <input>:1:21: found no matching overload for '_==_' applied to '(string, int)'"},
+		{"a role binding", "rbac.authorization.k8s.io", "rolebindings", `object.subjects.all(s, s.namespace == 1)`, "rbac.authorization.k8s.io/v1, Kind=RoleBinding: ERROR: <input>:1:36: found no matching overload for '_==_' applied to '(string, int)'; a number is written without quotes, and a text in quotes"},
+		{"a machine", "demo.proviso.dev", "virtualmachines/status", `object.status.phase == 1`, "demo.proviso.dev/v1alpha1, Kind=VirtualMachine: ERROR: <input>:1:21: found no matching overload for '_==_' applied to '(string, int)'; a number is written without quotes, and a text in quotes"},
 		{"a custom resource, with fields that are not in its schema", "typechecking.example.com", "gadgets", `object.spec.more.of.it == 1 && object.metadata.labels.a == "b" && object.spec.sise == 1`, "typechecking.example.com/v1, Kind=Gadget: ERROR: <input>:1:78: undefined field 'sise', did you mean 'size'?"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -115,7 +115,7 @@ func TestKubeAPIServerThatHandlesConditions(t *testing.T) {
 	storePolicies(t, client, map[string]policyv1alpha1.AuthorizationPolicySpec{
 		"form-dev":   {Effect: policyv1alpha1.PolicyEffectAllow, Subjects: users("ann"), Condition: `object.spec.storageClassName == "dev"`, Rules: rulesFor("create", "update", "patch")},
 		"form-reads": {Effect: policyv1alpha1.PolicyEffectAllow, Subjects: users("ann"), Rules: rulesFor("get")},
-		"form-kept":  {Effect: policyv1alpha1.PolicyEffectDeny, Subjects: users("ann"), Condition: `oldObject.metadata.?labels.kept.hasValue()`, Rules: rulesFor("update", "delete")},
+		"form-kept":  {Effect: policyv1alpha1.PolicyEffectDeny, Subjects: users("ann"), Condition: `oldObject.metadata.?labels.kept.hasValue()`, Rules: rulesFor("update", "patch", "delete")},
 		"form-loose": {Effect: policyv1alpha1.PolicyEffectAllow, Subjects: users("ann"), Rules: rulesFor("delete")},
 	})
 	server := handling{client: withCA(t, stack.CAFile(), alone.CertFile, alone.KeyFile), url: alone.FrontDoorURL}
@@ -136,7 +136,7 @@ func TestKubeAPIServerThatHandlesConditions(t *testing.T) {
 		{"update", "update", "UPDATE", claim("dev", `"a": "b"`), claim("dev", ""), "Allow"},
 		{"update of what is kept", "update", "UPDATE", claim("dev", ""), claim("dev", kept), "Deny"},
 		{"update to another class", "update", "UPDATE", claim("gold", ""), claim("dev", ""), "NoOpinion"},
-		{"patch, which no policy denies", "patch", "UPDATE", claim("dev", ""), claim("dev", kept), "Allow"},
+		{"patch of what is kept", "patch", "UPDATE", claim("dev", ""), claim("dev", kept), "Deny"},
 		{"delete", "delete", "DELETE", "null", claim("gold", ""), "Allow"},
 		{"delete of what is kept", "delete", "DELETE", "null", claim("gold", kept), "Deny"},
 		{"delete without the object", "delete", "DELETE", "null", "null", "Deny"},

@@ -8,6 +8,7 @@ package rollout
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -167,7 +168,10 @@ func (r *Rollout) after(e *entry) int64 {
 
 // ServeHTTP writes the last number that each server has shown, one server a line, and then the policies whose barrier is not active.
 func (r *Rollout) ServeHTTP(response http.ResponseWriter, _ *http.Request) {
-	cluster.WriteText(response)
+	cluster.WriteText(response, r.write)
+}
+
+func (r *Rollout) write(response io.Writer) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	_, _ = fmt.Fprintf(response, "sentinel: number %d\n", r.last)

@@ -83,6 +83,9 @@ func typed(v value, ts goTypes) value {
 func (v value) field(name string) value {
 	ts, exists := v.types.field(name)
 	switch {
+	//guard:cost-names-with-dots
+	case v.path != "" && strings.Contains(name, "."): // which could look like the path of another field
+		return typed(value{bytes: v.bytes}, ts)
 	case v.path != "":
 		return fieldAt(v.path+"."+name, ts)
 	case v.each > 0:

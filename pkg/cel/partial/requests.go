@@ -112,21 +112,13 @@ func addTexts(n *node, texts *[]string) {
 }
 
 // ReadsField reports whether the value of the expression may depend on a field of object or of oldObject, which is reached by selecting fields
-// one after the other. A comparison of a variable with null does not depend on its fields.
+// one after the other. It does not know what becomes of a whole object, such as an element of [object, oldObject].
 func (e *Expression) ReadsField(fields ...string) bool { return readsField(e.tree, fields) }
 
 func readsField(n *node, fields []string) bool {
-	is := func(kind nodeKind) func(*node) bool {
-		return func(arg *node) bool {
-			return arg.kind == kind && (kind != constantNode || arg.value == types.NullValue)
-		}
-	}
-	if n.kind == callNode && (n.name == operators.Equals || n.name == operators.NotEquals) && slices.ContainsFunc(n.args, is(constantNode)) && slices.ContainsFunc(n.args, is(variableNode)) {
-		return false
-	}
 	if root, path, ok := pathOf(n); ok && (root == cel.Object || root == cel.OldObject) {
 		shared := min(len(path), len(fields))
-		return slices.Equal(path[:shared], fields[:shared])
+		return shared > 0 && slices.Equal(path[:shared], fields[:shared])
 	}
 	return n.target != nil && readsField(n.target, fields) || slices.ContainsFunc(n.args, func(arg *node) bool { return readsField(arg, fields) })
 }

@@ -199,6 +199,7 @@ func (r *run) isZero(v value) bool {
 func (r *run) in(item, of value) value {
 	switch {
 	case of.kind == list:
+		r.steps -= len(of.items) / 4
 		for _, other := range of.items {
 			if r.equals(item, other) {
 				return boolOf(true)

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package presence
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"strings"
 
@@ -72,10 +73,34 @@ func (r *run) truth(v value, id int64) value {
 	return boolOf(r.is("true "+v.key, true))
 }
 
+// The bounds of one value. The values of an expression could otherwise double with each step.
+const (
+	maxKeyBytes  = 256
+	maxTextBytes = 1 << 10
+	maxItems     = 256
+)
+
 func (r *run) eval(e ast.Expr, s *scope) value {
 	if r.steps--; r.steps < 0 {
 		return value{}
 	}
+	return r.bounded(r.whole(e, s))
+}
+
+// bounded returns a value of which nothing but the key is known if it is too large, and counts what it takes as steps.
+func (r *run) bounded(v value) value {
+	r.steps -= len(v.items)/8 + len(v.key)/64
+	if sizer, ok := v.constant.(traits.Sizer); len(v.items) > maxItems || ok && v.kind == constant && sizer.Size().(types.Int) > maxTextBytes {
+		v = unknownOf(v.key)
+	}
+	if len(v.key) > maxKeyBytes {
+		sum := sha256.Sum256([]byte(v.key))
+		v.key = string(sum[:])
+	}
+	return v
+}
+
+func (r *run) whole(e ast.Expr, s *scope) value {
 	switch e.Kind() {
 	case ast.LiteralKind:
 		return constantOf(e.AsLiteral())

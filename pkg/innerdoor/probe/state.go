@@ -7,6 +7,7 @@ package probe
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"time"
@@ -184,17 +185,25 @@ func (p *Prober) Unknown() (servers []string, isProbed bool) {
 	return servers, p.probed
 }
 
+// KnowsAll reports whether the list of kube-apiservers is new and complete, as far as their Leases tell.
+func (p *Prober) KnowsAll() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.probed && len(p.state.Listed) > 0 && p.cluster.Gap(p.state, cluster.AliveFor) == ""
+}
+
 // ServeHTTP writes the states, one server a line.
 func (p *Prober) ServeHTTP(response http.ResponseWriter, _ *http.Request) {
-	cluster.WriteText(response)
-	for _, state := range p.States() {
-		word := "not known"
-		switch {
-		case state.Known:
-			word = "known"
-		case state.Calls:
-			word = "calls the inner door"
+	cluster.WriteText(response, func(text io.Writer) {
+		for _, state := range p.States() {
+			word := "not known"
+			switch {
+			case state.Known:
+				word = "known"
+			case state.Calls:
+				word = "calls the inner door"
+			}
+			_, _ = fmt.Fprintf(text, "%s: %s: %s\n", state.Server, word, state.Reason)
 		}
-		_, _ = fmt.Fprintf(response, "%s: %s: %s\n", state.Server, word, state.Reason)
-	}
+	})
 }

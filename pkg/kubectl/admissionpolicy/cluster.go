@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/client-go/dynamic"
@@ -54,7 +55,10 @@ func List(ctx context.Context, client admissionregistrationclient.Admissionregis
 	}, func(b *admissionregistrationv1.ValidatingAdmissionPolicyBinding) { l.Bindings[b.Name] = b })
 }
 
-var errChecks = errors.New("it checks permissions, which are not known here")
+var (
+	errChecks = errors.New("it checks permissions, which are not known here")
+	errSecret = errors.New("its parameters are Secrets, whose values are not shown")
+)
 
 // FromCluster reads the policies of a cluster that match a valid request with data, with their parameters. notes say how many they are, and which ones are not
 // evaluated, and why. Barriers of Proviso are left out: they decide as the policies from which they are made.
@@ -162,6 +166,9 @@ func (s *source) add(kind string, object runtime.Object, accessor metav1.Object)
 func (s *source) readParameters(ctx context.Context, of *admissionregistrationv1.ParamKind, ref *admissionregistrationv1.ParamRef) error {
 	p := policy{ValidatingAdmissionPolicy: &admissionregistrationv1.ValidatingAdmissionPolicy{Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{ParamKind: of}}}
 	kind := p.paramKind()
+	if kind.GroupKind() == (schema.GroupKind{Kind: "Secret"}) {
+		return errSecret
+	}
 	mapping, err := s.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if err != nil {
 		return err

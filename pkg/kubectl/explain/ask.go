@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -133,8 +134,11 @@ func (in *input) readWithServer(ctx context.Context, readObjects func(meta.RESTM
 	if err := in.asked.Read(&in.Options, in.target, readObjects); err != nil {
 		return err
 	}
-	if in.asked.IsClusterScoped {
+	switch {
+	case in.asked.IsClusterScoped:
 		in.asked.Namespace = ""
+	case in.asked.Resource.GroupResource() == schema.GroupResource{Resource: "namespaces"}:
+		in.asked.Namespace = in.asked.Name // a Namespace is in itself
 	}
 	return nil
 }

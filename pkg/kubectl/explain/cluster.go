@@ -57,6 +57,7 @@ func (in *input) loadFromCluster(ctx context.Context, loader *policyfile.Loader)
 	}
 	cluster.TypeMeta = metav1.TypeMeta{APIVersion: policyv1alpha1.SchemeGroupVersion.String(), Kind: "ClusterAuthorizationPolicyList"}
 	namespaced.TypeMeta = metav1.TypeMeta{APIVersion: policyv1alpha1.SchemeGroupVersion.String(), Kind: "AuthorizationPolicyList"}
+	loader.AllNamespaces = true
 	for _, list := range []any{cluster, namespaced} {
 		text, err := json.Marshal(list)
 		if err != nil {

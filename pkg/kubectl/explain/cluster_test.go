@@ -194,6 +194,7 @@ func TestQuestions(t *testing.T) {
 			answers["GET /api/v1/namespaces/n/configmaps"] = json.RawMessage(`{"apiVersion":"v1","kind":"ConfigMapList","items":[{"metadata":{"name":"c","namespace":"n"},"data":{"team":"red"}}]}`)
 			return answers
 		}(), want: "yes", kube: "NoOpinion", note: "that match the request: 1"},
+		{name: "a parameter that is a Secret", policy: allow, args: "create -f - --as=alice", others: bound(t, vap(t, `object.metadata.labels.team == params.data.team`, "paramKind: {apiVersion: v1, kind: Secret},"), ", paramRef: {name: c, parameterNotFoundAction: Deny}"), want: "yes", kube: "NoOpinion", note: "its parameters are Secrets, whose values are not shown"},
 		{name: "a parameter that may not be read", policy: allow, args: "create -f - --as=alice", others: func() standin.Answers {
 			answers := bound(t, vap(t, `false`, "paramKind: {apiVersion: v1, kind: ConfigMap},"), ", paramRef: {name: c, parameterNotFoundAction: Deny}")
 			answers["GET /api/v1/namespaces/n/configmaps/c"] = errForbidden

@@ -83,7 +83,7 @@ func (in *input) read(ctx context.Context) (errs []error) {
 // load reads the request and the policies from documents. errs are mistakes that were found before.
 func (in *input) load(ctx context.Context, documents []document.Document, errs []error) []error {
 	loader := policyfile.NewLoader(in.NamespaceFlag(), in.compilers.Policies)
-	loader.Errs = errs
+	loader.Errs, loader.AllNamespaces = errs, in.isAsked() // whose --namespace is the namespace of the request
 	fail := func(d document.Document, err error) {
 		if err != nil {
 			loader.Fail(d.Source, "", err)

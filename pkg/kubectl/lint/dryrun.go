@@ -7,6 +7,7 @@ package lint
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -44,6 +45,8 @@ func (d *dryRun) HandleWarningHeader(code int, _, text string) {
 	}
 }
 
+var errNotServed = errors.New("the cluster does not serve policy.proviso.dev/v1alpha1")
+
 // warningsOf returns what the server warns of if a policy is created. It also warns if the policy exists. An error says that the server refuses the policy, and
 // obstacle that the server has not checked it.
 func (d *dryRun) warningsOf(ctx context.Context, p *policyfile.Policy) (warnings []string, obstacle, err error) {
@@ -57,6 +60,8 @@ func (d *dryRun) warningsOf(ctx context.Context, p *policyfile.Policy) (warnings
 	switch {
 	case apierrors.IsInvalid(err):
 		return nil, nil, fmt.Errorf("%v: %v: the server refuses the policy: %w", p.Source, p.Key, err)
+	case apierrors.IsNotFound(err) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse):
+		return nil, errNotServed, nil
 	case err != nil && !apierrors.IsAlreadyExists(err):
 		return nil, err, nil
 	}

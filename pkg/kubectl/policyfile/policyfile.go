@@ -60,6 +60,8 @@ type Loader struct {
 	Mistakes []Mistake
 	Warnings []string
 
+	// AllNamespaces accepts policies of other namespaces than the one that policies without a namespace get.
+	AllNamespaces bool
 	// namespace is used for namespaced policies that name none. It may be empty.
 	namespace string
 	checker   *policy.Checker
@@ -156,7 +158,7 @@ func (l *Loader) namespaced(ctx context.Context, at document.Source, p *policyap
 	case p.Namespace == "":
 		l.Fail(at, fmt.Sprintf("AuthorizationPolicy %q", p.Name), errNoNamespace)
 		return
-	case l.namespace != "" && p.Namespace != l.namespace:
+	case l.namespace != "" && p.Namespace != l.namespace && !l.AllNamespaces:
 		l.Fail(at, key.String(), fmt.Errorf("the namespace is not %q, the value of --namespace", l.namespace))
 		return
 	}

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
@@ -101,6 +102,9 @@ func (q *Question) locate(at document.Source, object *unstructured.Unstructured,
 		q.Name = name
 	default:
 		object.SetName(q.Name)
+	}
+	if q.Resource.GroupResource() == (schema.GroupResource{Resource: "namespaces"}) {
+		q.Namespace = q.Name // a Namespace is in itself, once it exists
 	}
 	return nil
 }

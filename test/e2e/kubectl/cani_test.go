@@ -171,6 +171,11 @@ func someOf(r *rand.Rand, values ...string) string {
 	return "[" + strings.Join(some, ", ") + "]"
 }
 
+// withBoth adds patch to update, and the other way round: a Deny of one of them is refused.
+func withBoth(verbs string) string {
+	return strings.NewReplacer(`"update"`, `"update", "patch"`, `"patch"`, `"update", "patch"`).Replace(verbs)
+}
+
 // TestKubectlCanIAgrees asks random questions that have no conditions, with kubectl auth can-i and with the plugin.
 func TestKubectlCanIAgrees(t *testing.T) {
 	r := rand.New(rand.NewPCG(pluginSeed, 1))
@@ -189,7 +194,7 @@ func TestKubectlCanIAgrees(t *testing.T) {
 			policies = append(policies, userPolicy{
 				name: fmt.Sprintf("%s-%d", user, i), user: user,
 				spec: fmt.Sprintf(`effect: %s, description: policy %d, rules: [{verbs: %s, apiGroups: ["", apps, demo.proviso.dev], resources: %s}]`,
-					pick(r, "Allow", "Deny"), i, someOf(r, "get", "list", "create", "patch", "delete"), someOf(r, "configmaps", "secrets", "deployments", "virtualmachines", "pods/log")),
+					pick(r, "Allow", "Deny"), i, withBoth(someOf(r, "get", "list", "create", "patch", "delete")), someOf(r, "configmaps", "secrets", "deployments", "virtualmachines", "pods/log")),
 			})
 		}
 	}
@@ -294,7 +299,7 @@ func TestKubectlCanIDecides(t *testing.T) {
 			policies = append(policies, userPolicy{
 				name: fmt.Sprintf("%s-%d", user, i), user: user,
 				spec: fmt.Sprintf(`effect: %s, rules: [{verbs: %s, apiGroups: [demo.proviso.dev], apiVersions: [v1alpha1], resources: [virtualmachines]}], condition: '(object == null ? oldObject : object) == null || %s'`,
-					pick(r, "Allow", "Allow", "Deny", "NoOpinion"), someOf(r, "create", "update"), conditions[len(policies)%len(conditions)]),
+					pick(r, "Allow", "Allow", "Deny", "NoOpinion"), withBoth(someOf(r, "create", "update")), conditions[len(policies)%len(conditions)]),
 			})
 		}
 		policies = append(policies, userPolicy{

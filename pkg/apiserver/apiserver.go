@@ -445,7 +445,7 @@ func (c CompletedConfig) evaluated(places *place.Table, decider *frontdoor.Decid
 		case decider == nil:
 			return places.Evaluated(ctx, r, decision, nil)
 		}
-		return decider.Evaluated(ctx, r, decision)
+		return decider.Evaluated(ctx, r, decision, c.extra.FrontDoor.ForReviews)
 	}
 }
 

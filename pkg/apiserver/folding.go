@@ -55,8 +55,9 @@ func newFolding(config FoldingConfig, servers *cluster.Cluster, services *regist
 	return &folding{config: config, prober: prober, services: services}, nil
 }
 
-// innerDoor returns the inner door as a place. Kube-apiservers that handle conditions do without it.
-func (f *folding) innerDoor(capability *cluster.Conditions) *place.InnerDoor {
+// innerDoor returns the inner door as a place. A review about every kube-apiserver also counts those that handle conditions: they need the inner door for
+// resources with excluded fields.
+func (f *folding) innerDoor() *place.InnerDoor {
 	return &place.InnerDoor{
 		Listed:         func(r innerdoor.Resource) bool { return slices.Contains(f.config.Resources, r) },
 		LeavesOut:      f.config.LeavesOut,
@@ -67,7 +68,7 @@ func (f *folding) innerDoor(capability *cluster.Conditions) *place.InnerDoor {
 				return f.prober.Known(client.Certificate)
 			}
 			lacking, _ := f.prober.Unknown()
-			return f.prober.KnowsAll() && !slices.ContainsFunc(lacking, func(server string) bool { return capability == nil || !capability.Handles(server) })
+			return f.prober.KnowsAll() && len(lacking) == 0
 		},
 	}
 }

@@ -28,6 +28,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/aggregated"
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cluster"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
 	"github.com/proviso-authz/proviso/pkg/place"
@@ -111,7 +112,7 @@ func TestFolding(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			door := f.innerDoor(nil)
+			door := f.innerDoor()
 			kube.isCanary = f.prober.IsCanary
 			table, err := place.NewTable(nil, door)
 			if err != nil {
@@ -214,7 +215,9 @@ func wantPlaces(t *testing.T, p *places, when string, changes int) {
 }
 
 // onCondition is a decision that conditions allow.
-var onCondition = authorization.Conditions(authorization.Condition{ID: "example.com/c", Effect: authorization.EffectAllow, Type: "example.com/literal", Text: "true"})
+var onCondition = authorization.Chained(authorization.Set{AuthorizerName: engine.GrantingName, Decision: authorization.Conditions(authorization.Condition{
+	ID: "example.com/c", Effect: authorization.EffectAllow, Type: "example.com/literal", Text: "true",
+})})
 
 // wantReviewed compares a part of what a review of a user about pods says.
 func wantReviewed(t *testing.T, places *place.Table, when, name, problem string) {

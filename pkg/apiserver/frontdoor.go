@@ -24,6 +24,8 @@ import (
 type FrontDoorConfig struct {
 	// KubeAPIServer answers, with the delegation marker, whether a user may read what an answer to a write shows.
 	KubeAPIServer authorizer.UnconditionalAuthorizer
+	// ForReviews is KubeAPIServer with bounds of its own, for the warnings of reviews.
+	ForReviews authorizer.UnconditionalAuthorizer
 	// Folding configures which writes pass on conditions that the inner door evaluates. If nil, none do.
 	Folding *FoldingConfig
 	// Serving has a listener, a serving certificate and the CA for client certificates.
@@ -67,7 +69,7 @@ func (c CompletedConfig) placeTable(o *others, barriers *barriers) (*place.Table
 			}})
 		}
 		if o.folding != nil {
-			places = append(places, o.folding.innerDoor(o.capability))
+			places = append(places, o.folding.innerDoor())
 		}
 	}
 	return place.NewTable(barriers.atAdmission(), places...)

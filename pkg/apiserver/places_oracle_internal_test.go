@@ -205,7 +205,7 @@ func (s *oracleServer) frontDoor() *FrontDoorConfig {
 		config.Namespaces = func(name string) (map[string]any, bool) { return oracle.NamespaceObject(name), true }
 	}
 	kubeAPIServer := authorizer.AuthorizerFunc(s.OthersDecide)
-	config.KubeAPIServer = kubeAPIServer
+	config.KubeAPIServer, config.ForReviews = kubeAPIServer, kubeAPIServer
 	if s.Facts.Fields != "" {
 		config.Fields = kubeAPIServer
 	}

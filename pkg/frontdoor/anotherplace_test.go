@@ -100,8 +100,10 @@ func TestAnotherPlace(t *testing.T) {
 			if counted := conditionalAnswers(t)[tc.metric] - before[tc.metric]; counted != 1 {
 				t.Errorf("%s: counted %v", tc.metric, counted)
 			}
-			decision := authorization.Conditions(authorization.Condition{ID: "example.com/c", Effect: authorization.EffectAllow, Type: "example.com/literal", Text: "true"})
-			isEvaluated, problem := door.Evaluated(t.Context(), &place.Request{Attributes: request}, decision)
+			decision := authorization.Chained(authorization.Set{AuthorizerName: engine.GrantingName, Decision: authorization.Conditions(authorization.Condition{
+				ID: "example.com/c", Effect: authorization.EffectAllow, Type: "example.com/literal", Text: "true",
+			})})
+			isEvaluated, problem := door.Evaluated(t.Context(), &place.Request{Attributes: request}, decision, &others{})
 			if isEvaluated != (tc.problem == "") || tc.problem != "none" && problem != tc.problem {
 				t.Errorf("a review: got %t, %q, want %q", isEvaluated, problem, tc.problem)
 			}
@@ -130,5 +132,25 @@ func TestAnotherPlace(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestReviewsAskForThemselves has a review about a write on conditions, whose answer shows an object: the authorizer of requests is not asked.
+func TestReviewsAskForThemselves(t *testing.T) {
+	t.Parallel()
+	ofRequests, ofReviews := &others{}, &others{allow: []string{"get persistentvolumeclaims/ demo:c"}}
+	inner := newInnerDoor()
+	inner.Known = func(*place.Client) bool { return true }
+	source := publish(t, nil)
+	door, err := frontdoor.New(frontdoor.Config{Chain: chainOf(t, source), Policies: source, KubeAPIServer: ofRequests, Places: places{enforces: enforcesMachines, inner: inner}.table()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	decision := authorization.Chained(authorization.Set{AuthorizerName: engine.GrantingName, Decision: authorization.Conditions(authorization.Condition{
+		ID: "example.com/c", Effect: authorization.EffectAllow, Type: "example.com/literal", Text: "true",
+	})})
+	isEvaluated, problem := door.Evaluated(t.Context(), &place.Request{Attributes: claim("update")}, decision, ofReviews)
+	if !isEvaluated || len(ofReviews.asked) != 1 || len(ofRequests.asked) != 0 {
+		t.Errorf("got %t, %q; asked for reviews %q, for requests %q", isEvaluated, problem, ofReviews.asked, ofRequests.asked)
 	}
 }

@@ -275,7 +275,7 @@ func (d *Decider) onConditions(ctx context.Context, p place.Place, decision auth
 
 // obstacle returns the first obstacle to conditions at a place, or nil, and counts it.
 func (d *Decider) obstacle(ctx context.Context, p place.Place, r *place.Request, within limit) *place.Obstacle {
-	found := p.Obstacle(ctx, r, asker{d, within})
+	found := p.Obstacle(ctx, r, asker{d, within, d.config.KubeAPIServer, observeRead})
 	switch {
 	case !p.Terms().HasObstacles:
 	case found == nil:
@@ -286,12 +286,14 @@ func (d *Decider) obstacle(ctx context.Context, p place.Place, r *place.Request,
 	return found
 }
 
-// Evaluated is place.Table.Evaluated. It asks what the front door would ask about the request.
-func (d *Decider) Evaluated(ctx context.Context, r *place.Request, decision authorization.Decision) (isEvaluated bool, problem string) {
+// Evaluated is place.Table.Evaluated for the answer to a review. It asks what the front door would ask about the request. kubeAPIServer is asked instead of
+// Config.KubeAPIServer: everybody may create reviews, which must not take the places of requests. All questions of a review share their budgets.
+func (d *Decider) Evaluated(ctx context.Context, r *place.Request, decision authorization.Decision, kubeAPIServer authorizer.UnconditionalAuthorizer) (isEvaluated bool, problem string) {
 	if d.config.Policies.Snapshot() == nil {
 		return false, errNotLoaded.Error()
 	}
-	return d.config.Places.Evaluated(engine.WithNamespaces(d.pin(ctx), d.config.Namespaces), r, decision, asker{d, unlimited{}})
+	ctx = authorization.WithPolicyBudgets(engine.WithNamespaces(d.pin(ctx), d.config.Namespaces))
+	return d.config.Places.Evaluated(ctx, r, decision, asker{d, unlimited{}, kubeAPIServer, func(authorizer.Decision, error) {}})
 }
 
 // unlimited evaluates everything at once. It is for reviews of Proviso, which the server bounds.
@@ -311,8 +313,11 @@ func (unlimited) afterPolicies(ctx context.Context, decide func(context.Context)
 
 // asker answers the questions of places.
 type asker struct {
-	d      *Decider
-	within limit
+	d             *Decider
+	within        limit
+	kubeAPIServer authorizer.UnconditionalAuthorizer
+	// observe counts the answers of kubeAPIServer.
+	observe func(authorizer.Decision, error)
 }
 
 // ByPolicies implements place.Asker.
@@ -327,7 +332,7 @@ func (a asker) ByPolicies(ctx context.Context, r *place.Request) (authorization.
 
 // IsAllowed implements place.Asker.
 func (a asker) IsAllowed(ctx context.Context, r *place.Request) bool {
-	return a.d.isAllowed(ctx, r.Attributes, a.within, a.d.config.KubeAPIServer, observeRead)
+	return a.d.isAllowed(ctx, r.Attributes, a.within, a.kubeAPIServer, a.observe)
 }
 
 // folded folds a conditional decision on a request whose conditions no component evaluates.

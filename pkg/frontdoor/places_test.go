@@ -13,7 +13,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/place"
 )
 
-// places are the places of a front door, each of which may be missing.
+// places are the places of a front door. Each one may be missing.
 type places struct {
 	enforces, serves, elsewhere func(authorizer.Attributes) bool
 	handler                     *place.KubeAPIServer
@@ -42,7 +42,7 @@ func (p places) table() *place.Table {
 	return table
 }
 
-// newHandler returns a place for kube-apiservers that handle conditions. They serve v1 themselves, and no fields are excluded but those of secrets.
+// newHandler returns the place of kube-apiservers that handle conditions. They serve all versions but v2. Only Secrets have excluded fields.
 func newHandler() *place.KubeAPIServer {
 	return &place.KubeAPIServer{
 		IsLocal:   func(version schema.GroupVersion) bool { return version.Version != "v2" },

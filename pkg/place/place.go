@@ -16,6 +16,7 @@ import (
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
 )
 
@@ -157,6 +158,15 @@ func (t *Table) OfNamed(r *Request) Place {
 // reasonDenies is why a place does not evaluate conditions that could deny.
 const reasonDenies = "one of them could deny, and kube-apiserver does not call the inner door for requests that another authorizer allows, so that such a request is denied"
 
+// reasonOfOthers is why a place that does not decide again does not evaluate conditions of webhooks.
+const reasonOfOthers = "conditions of other authorizers than the policies are not evaluated there"
+
+// isOfOthers reports whether a set has conditions, and policies have not made them.
+func isOfOthers(s authorization.Set) bool {
+	names := []string{engine.RestrictingName, engine.GrantingName, engine.NamespacedName}
+	return !s.Decision.IsUnconditional() && !slices.Contains(names, s.AuthorizerName)
+}
+
 // Evaluated reports whether the conditions of a decision on a request are evaluated, and the problem if not. The problem is empty if there is no place for
 // such requests.
 func (t *Table) Evaluated(ctx context.Context, r *Request, decision authorization.Decision, ask Asker) (isEvaluated bool, problem string) {
@@ -165,13 +175,16 @@ func (t *Table) Evaluated(ctx context.Context, r *Request, decision authorizatio
 		p = t.OfNamed(r) // a review about any name
 	}
 	left, _ := t.barriers.WithoutDeny(decision, r, p)
-	switch evaluates := p.Terms().Evaluates; {
+	switch terms := p.Terms(); {
 	case left.IsUnconditional():
 		return true, ""
-	case evaluates == NoEffects:
+	case terms.Evaluates == NoEffects:
 		return false, t.problem(r)
-	case evaluates == Grants && left.CanBecomeDenied():
+	case terms.Evaluates == Grants && left.CanBecomeDenied():
 		return false, reasonDenies
+	//guard:places-conditions-of-webhooks
+	case !terms.DecidesAgain && slices.ContainsFunc(left.Chain(), isOfOthers):
+		return false, reasonOfOthers
 	}
 	if found := p.Obstacle(ctx, r, ask); found != nil {
 		return false, found.Reason

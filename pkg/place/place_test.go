@@ -27,6 +27,10 @@ var (
 	allows  = onCondition("a", authorization.EffectAllow)
 	denies  = onCondition("d", authorization.EffectDeny)
 	errBusy = errors.New("busy")
+	// webhook is a decision on a condition of a webhook.
+	webhook = authorization.Chained(authorization.Set{AuthorizerName: "webhooks.example.com", Decision: authorization.Conditions(authorization.Condition{
+		ID: "example.com/c", Effect: authorization.EffectAllow, Type: "example.com/literal", Text: "true",
+	})})
 )
 
 func onCondition(name string, effect authorization.Effect) authorization.Decision {
@@ -53,8 +57,8 @@ func (a *asked) IsAllowed(_ context.Context, r *place.Request) bool {
 	return a.mayRead
 }
 
-// newTable has all places. This server serves machines, and another one things, of which it enforces conditions on creations. Kube-apiserver serves the core group
-// itself, handles conditions if asked, and calls the inner door for pods.
+// newTable has all places. This server serves machines. Another server serves things, and enforces conditions when one is created. kube-apiserver serves the
+// core group, handles conditions if asked, and calls the inner door for pods.
 func newTable(t *testing.T, allHandle bool) *place.Table {
 	t.Helper()
 	is := func(resource string) func(authorizer.Attributes) bool {
@@ -102,6 +106,9 @@ func TestEvaluated(t *testing.T) {
 	}{
 		{verb: "create", resource: "machines", decision: denies, at: policyv1alpha1.EnforcedAtServer, want: "yes"},
 		{verb: "create", resource: "things", decision: denies, at: policyv1alpha1.EnforcedAtAggregatedServer, want: "yes"},
+		{verb: "create", resource: "machines", decision: webhook, at: policyv1alpha1.EnforcedAtServer, want: "yes"},
+		{verb: "create", resource: "things", decision: webhook, at: policyv1alpha1.EnforcedAtAggregatedServer, want: "of other authorizers"},
+		{verb: "create", resource: "services", allHandle: true, decision: webhook, at: policyv1alpha1.EnforcedAtKubeAPIServer, want: "of other authorizers"},
 		{verb: "delete", resource: "things", version: "v2", decision: denies, at: policyv1alpha1.EnforcedAtFrontDoor, want: `EnforcementConfiguration "things" does not count`},
 		{verb: "get", resource: "machines/console", decision: allows, at: policyv1alpha1.EnforcedAtFrontDoor},
 		{verb: "create", resource: "services", client: known, handles: true, decision: denies, at: policyv1alpha1.EnforcedAtKubeAPIServer, want: "yes"},

@@ -20,6 +20,6 @@ SPDX-License-Identifier: Apache-2.0
 // The test of the adapter compares digests of the answers with testdata/digests.txt. hack/oracle-places.sh builds the oracle at another commit
 // and shows each case that differs.
 //
-// One difference is intended. A Deny rule that names only one of update and patch is read as naming both, so that the answers to the other verb are more
-// closed than those of commits before. The comparison marks such cases, and a difference in any other case is a mistake.
+// One difference is intended. A Deny rule that names only one of update and patch is read as naming both, so that the other verb may be denied where an
+// earlier commit allowed it. The comparison marks such cases. A difference in any other case is a mistake.
 package places

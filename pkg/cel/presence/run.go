@@ -87,7 +87,7 @@ func (r *run) eval(e ast.Expr, s *scope) value {
 	return r.bounded(r.whole(e, s))
 }
 
-// bounded returns a value of which nothing but the key is known if it is too large, and counts what it takes as steps.
+// bounded counts the size of a value as steps. If the value is too large, bounded returns an unknown value with the same key.
 func (r *run) bounded(v value) value {
 	r.steps -= len(v.items)/8 + len(v.key)/64
 	if sizer, ok := v.constant.(traits.Sizer); len(v.items) > maxItems || ok && v.kind == constant && sizer.Size().(types.Int) > maxTextBytes {

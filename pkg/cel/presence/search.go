@@ -32,7 +32,7 @@ const (
 	oldObject = "oldObject"
 )
 
-// Expression is a checked expression. Its name is that of a variable, and empty for the condition.
+// Expression is the checked expression of a variable, which has a name, or of the condition, whose name is empty.
 type Expression struct {
 	Name string
 	AST  *ast.AST

@@ -75,7 +75,7 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
 
  Exit status: 0 for yes, 1 for no, 2 on an error, 3 if the answer depends on data that
  the files do not have.`,
-		Example: `  # May alice create this machine, and why? The policies and the permissions are those of the cluster
+		Example: `  # May alice create this machine, and why? Ask the cluster for policies and permissions
   kubectl proviso explain create -f artifacts/enforcement/dev.yaml --as=alice
 
   # Why may alice not create this claim? Without a cluster

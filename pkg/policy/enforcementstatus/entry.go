@@ -56,11 +56,11 @@ type Outcome struct {
 
 // Place is what a component does with requests that rules describe, at a moment. It is immutable, and compared with reflect.DeepEqual.
 type Place interface {
-	// Share adds to an entry what happens to the requests of which the component evaluates the condition, and returns the others.
+	// Share adds what happens to those requests of an entry whose condition the component evaluates. It returns the other requests.
 	Share(Entry) []Entry
 }
 
-// share passes an entry through places, each of which gets what those before it have left.
+// share gives an entry to the first place, what that place returns to the second one, and so on.
 func share(places []Place, e Entry) {
 	if len(e.Verbs) == 0 {
 		return

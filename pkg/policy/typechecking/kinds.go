@@ -45,8 +45,7 @@ type Kinds interface {
 }
 
 // kindsOf returns the kinds of the resources that the rules of a policy name, sorted, with the operations of the verbs that the
-// rules name for them, and the errors because of which there may be more. If there are too many kinds, it returns the kinds
-// that are named first.
+// rules name for them. After an error there may be more kinds. If there are too many, it returns the kinds that are named first.
 func kindsOf(kinds Kinds, policy *policyv1alpha1.AuthorizationPolicySpec) ([]schema.GroupVersionKind, map[schema.GroupVersionKind]sets.Set[string], []error) {
 	text := len(policy.Condition)
 	for i := range policy.Variables {

@@ -125,8 +125,8 @@ func TestReviewSaysWhoEnforces(t *testing.T) {
 	}
 }
 
-// TestEvaluated has conditions that a component evaluates, or usually evaluates.
-func TestEvaluated(t *testing.T) {
+// TestWarningsAboutEvaluation has conditions that a component evaluates, or usually evaluates.
+func TestWarningsAboutEvaluation(t *testing.T) {
 	t.Parallel()
 	record := authorizer.AttributesRecord{ResourceRequest: true, Verb: "create", APIVersion: "v1", Resource: "things"}
 	config := &authorizationapi.ConditionalAuthorizationConfiguration{Mode: authorizationapi.ConditionsModeHumanReadable}

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 )
 
@@ -83,7 +84,7 @@ func unchangedError(format string, args ...any) error {
 }
 
 // pathStep is a name, or a key in brackets, at the beginning of a path.
-var pathStep = regexp.MustCompile(`^(?:\.?([A-Za-z0-9_][A-Za-z0-9_-]*)|\["([^"\\]+)"\]|\['([^'\\]+)'\])`)
+var pathStep = regexp.MustCompile(`^(?:\.?([A-Za-z_][A-Za-z0-9_-]*)|\["([^"\\]+)"\]|\['([^'\\]+)'\])`)
 
 // fieldPath returns the names in a path such as metadata.annotations["example.com/key"].
 func fieldPath(text string) (path []string, err error) {
@@ -187,10 +188,15 @@ func optionalField(name string) string {
 	return "[?" + strconv.Quote(name) + "]"
 }
 
-// takeUnchanged replaces the calls of unchanged in a parsed expression by true, and returns the fields that they name, as they are selected from
+// takeUnchanged replaces the calls of unchanged in a parsed expression by a comparison of the objects, and returns the fields that they name, as they are selected from
 // object, up to the first key that needs quotes. Calls with other arguments stay as they are.
 func takeUnchanged(e ast.Expr) (fields []string) {
-	factory := ast.NewExprFactory()
+	factory, last := ast.NewExprFactory(), int64(0)
+	ast.PostOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) { last = max(last, e.ID()) }))
+	dynamic := func(v Variable) ast.Expr {
+		last += 2
+		return factory.NewCall(last-1, "dyn", factory.NewIdent(last, string(v)))
+	}
 	ast.PostOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {
 		if e.Kind() != ast.CallKind || e.AsCall().FunctionName() != UnchangedFunction || e.AsCall().IsMemberFunction() {
 			return
@@ -212,7 +218,7 @@ func takeUnchanged(e ast.Expr) (fields []string) {
 				fields = append(fields, field)
 			}
 		}
-		e.SetKindCase(factory.NewLiteral(e.ID(), types.True))
+		e.SetKindCase(factory.NewCall(e.ID(), operators.Equals, dynamic(Object), dynamic(OldObject)))
 	}))
 	return fields
 }

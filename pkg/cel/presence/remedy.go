@@ -92,6 +92,17 @@ func (t *tree) textOf(e ast.Expr) string {
 	return text
 }
 
+// operand returns the text of an expression before a member: with parentheses if it is an operation.
+func (t *tree) operand(e ast.Expr) string {
+	text := t.textOf(e)
+	if e.Kind() == ast.CallKind && !e.AsCall().IsMemberFunction() {
+		if symbol, isOperator := operators.FindReverse(e.AsCall().FunctionName()); isOperator && symbol != "" || e.AsCall().FunctionName() == operators.Conditional {
+			return "(" + text + ")"
+		}
+	}
+	return text
+}
+
 // top returns the last access of the chain in which an expression is.
 func (t *tree) top(id int64) ast.Expr {
 	e := t.byID[id]
@@ -135,7 +146,7 @@ func (t *tree) remedy(m missing) string {
 	for e := top; ; {
 		inner, step, _ := t.memberOf(e)
 		if end = step + end; e.ID() == failed.ID() {
-			return t.textOf(of) + end
+			return t.operand(of) + end
 		}
 		e = inner
 	}
@@ -169,7 +180,11 @@ func (t *tree) zeroOf(e ast.Expr) string {
 	case isBool && kind == types.DynKind:
 		return zeros[types.BoolKind]
 	}
-	for _, other := range childrenOf(parent) {
+	others := childrenOf(parent)
+	if call.FunctionName() == operators.Conditional {
+		others = others[1:] // the condition
+	}
+	for _, other := range others {
 		if of := t.checked.GetType(other.ID()).Kind(); other.ID() != e.ID() && (of == types.NullTypeKind || kind == types.DynKind) && call.FunctionName() != operators.In {
 			return zeros[of]
 		}

@@ -203,6 +203,9 @@ func absent(m missing, how access) value {
 
 func (r *run) lookup(v *value, key value) (found value, exists bool) {
 	at := v.key + "[" + key.key + "]"
+	if text, _ := key.text(); text == verbField && v.key == request && r.verb != "" {
+		return constantOf(types.String(r.verb)), true
+	}
 	switch {
 	case v.kind == entries:
 		text, _ := key.text()

@@ -30,6 +30,8 @@ const (
 const (
 	object    = "object"
 	oldObject = "oldObject"
+	request   = "request"
+	verbField = "verb"
 )
 
 // Expression is the checked expression of a variable, which has a name, or of the condition, whose name is empty.
@@ -46,6 +48,8 @@ type Question struct {
 	Object *Shape
 	// Operation is the operation, or empty for a request without objects.
 	Operation string
+	// Verbs are the verbs of such requests. If there are none, request.verb is not known.
+	Verbs []string
 	// OnlySurprising asks for the accesses whose failure is a surprise in a condition that allows: those under ! or !=, and those
 	// in an operand of || that is not the last one.
 	OnlySurprising bool
@@ -64,6 +68,8 @@ type Missing struct {
 
 // search tries the runs of one question.
 type search struct {
+	// verb is request.verb, or empty if it is not known.
+	verb string
 	*Question
 
 	steps int
@@ -99,32 +105,61 @@ func (s *search) advance() bool {
 
 // Find returns the accesses that may fail, in the order of the expressions, and what is left of the steps.
 func Find(q *Question, steps int) ([]Missing, int) {
-	s := &search{Question: q, steps: steps, assumed: map[string]bool{}, roots: map[string]value{
-		object:            {key: object, place: object, shape: q.Object},
-		oldObject:         {key: oldObject, place: oldObject, shape: q.Object},
-		"request":         {key: "request", place: "request", shape: Request},
+	s := &search{Question: q, steps: steps, assumed: map[string]bool{}}
+	verbs := q.Verbs
+	if len(verbs) == 0 || !slices.ContainsFunc(q.Expressions, readsVerb) {
+		verbs = []string{""}
+	}
+	var found []missing
+	for _, s.verb = range verbs {
+		found = append(found, s.find()...)
+	}
+	return s.report(found), max(s.steps, 0)
+}
+
+// readsVerb reports whether an expression reads request.verb.
+func readsVerb(e Expression) (reads bool) {
+	ast.PostOrderVisit(e.AST.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() == ast.SelectKind && e.AsSelect().FieldName() == verbField {
+			of := e.AsSelect().Operand()
+			reads = reads || of.Kind() == ast.IdentKind && of.AsIdent() == request
+		}
+	}))
+	return reads
+}
+
+// find returns the accesses that may fail for requests with the verb, or with any if it is empty.
+func (s *search) find() []missing {
+	s.roots = map[string]value{
+		object:            {key: object, place: object, shape: s.Object},
+		oldObject:         {key: oldObject, place: oldObject, shape: s.Object},
+		request:           {key: request, place: request, shape: Request},
 		"namespaceObject": {key: "namespaceObject", place: "namespaceObject", shape: Namespace},
-	}}
-	if q.Operation != "" {
-		s.roots["operation"] = constantOf(types.String(q.Operation))
+	}
+	if s.Operation != "" {
+		s.roots["operation"] = constantOf(types.String(s.Operation))
 	} else {
 		s.roots[object], s.roots[oldObject] = unknownOf(object), unknownOf(oldObject)
 	}
-	null := map[string]string{Create: oldObject, Delete: object}[q.Operation]
-	if null != "" {
+	null, hasNull := map[string]string{Create: oldObject, Delete: object}[s.Operation]
+	if hasNull {
 		s.roots[null] = value{kind: constant, constant: types.NullValue, key: null, place: null}
 	}
 	found, isTrue := s.try(null)
-	var ofNull []missing
-	ofNull, found = partition(found, func(m missing) bool { return m.place == null })
-	if len(ofNull) > 0 {
-		s.roots[null] = unknownOf(null)
-		found, _ = s.try("")
-		if isTrue { // otherwise another warning says that the condition is never true for the operation
-			found = append(found, ofNull[0])
-		}
+	if !hasNull {
+		return found
 	}
-	return s.report(found), max(s.steps, 0)
+	ofNull, others := partition(found, func(m missing) bool { return m.place == null })
+	if len(ofNull) == 0 {
+		return others
+	}
+	s.roots[null] = unknownOf(null)
+	more, _ := s.try("")
+	others = append(others, more...)
+	if isTrue { // otherwise another warning says that the condition is never true for the operation
+		others = append(others, ofNull[0])
+	}
+	return others
 }
 
 func partition(all []missing, is func(missing) bool) (with, without []missing) {

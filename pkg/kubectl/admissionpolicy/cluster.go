@@ -61,7 +61,7 @@ var (
 )
 
 // FromCluster reads the policies of a cluster that match a valid request with data, with their parameters. notes say how many they are, and which ones are not
-// evaluated, and why. Barriers of Proviso are left out: they decide as the policies from which they are made.
+// evaluated, and why. Barriers of policies are left out: they decide as their policies. Barriers of mappings are not.
 func FromCluster(ctx context.Context, client admissionregistrationclient.AdmissionregistrationV1Interface, objects dynamic.Interface, mapper meta.RESTMapper, r *simulation.Request) (set *Set, notes []string, err error) {
 	live, err := List(ctx, client)
 	if err != nil {
@@ -71,7 +71,7 @@ func FromCluster(ctx context.Context, client admissionregistrationclient.Admissi
 	parameters := map[string]document.Document{} // by their source, because policies may share them
 	for _, name := range slices.Sorted(maps.Keys(live.Policies)) {
 		p := live.Policies[name]
-		if p.Labels[barrier.ManagedByLabel] == barrier.ManagedBy {
+		if p.Labels[barrier.ManagedByLabel] == barrier.ManagedBy && p.Annotations[barrier.PolicyAnnotation] != "" {
 			continue
 		}
 		one := &source{live: live, objects: objects, mapper: mapper, namespace: r.Spec.ResourceAttributes.Namespace, parameters: map[string]document.Document{}}

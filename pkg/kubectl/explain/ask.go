@@ -108,7 +108,7 @@ func (in *input) readWithoutServer(readObjects func(meta.RESTMapper) error) erro
 	if err := readObjects(question.WithoutServer(in.WarnOnce)); err != nil {
 		return err
 	}
-	if q.Namespace == "" && !q.AllNamespaces {
+	if q.Namespace == "" && !q.AllNamespaces && !q.IsClusterScoped {
 		return question.ErrNamespace
 	}
 	return nil

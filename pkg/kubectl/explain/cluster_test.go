@@ -175,8 +175,14 @@ func TestQuestions(t *testing.T) {
 		{name: "a barrier", policy: allow, args: "create -f - --as=alice", others: func() standin.Answers {
 			p := vap(t, "false", "")
 			p.Labels = map[string]string{"app.kubernetes.io/managed-by": "proviso"}
+			p.Annotations = map[string]string{"policy.proviso.dev/policy": "q"}
 			return bound(t, p, "")
 		}(), want: "yes", kube: "NoOpinion", note: "that match the request: 0"},
+		{name: "a barrier of a mapping", policy: allow, args: "create -f - --as=alice", others: func() standin.Answers {
+			p := vap(t, "false", "")
+			p.Labels = map[string]string{"app.kubernetes.io/managed-by": "proviso"}
+			return bound(t, p, "")
+		}(), want: "no", kube: "NoOpinion", note: "that match the request: 1"},
 		{name: "an admission policy that checks permissions", policy: allow, args: "create -f - --as=alice", others: bound(t, vap(t, `authorizer.requestResource.check("get").allowed()`, ""), ""), want: "yes", kube: "NoOpinion", note: `"vap" of the cluster is not evaluated, and can refuse the request: it checks permissions`},
 		{name: "an admission policy with a match condition about permissions", policy: allow, args: "create -f - --as=alice", others: bound(t, vap(t, `false`, `matchConditions: [{name: a, expression: 'authorizer.requestResource.check("get").allowed()'}],`), ""), want: "yes", kube: "NoOpinion", note: "it checks permissions"},
 		{name: "an admission policy without a binding", policy: allow, args: "create -f - --as=alice", others: func() standin.Answers {
@@ -245,6 +251,8 @@ func TestQuestionsWithoutCluster(t *testing.T) {
 		{name: "no object", args: "delete pods/web", input: []string{policy("p", "Allow", `oldObject.metadata.name == "web"`)}, want: "yes-if", request: "delete pods web in namespace n"},
 		{name: "a subresource", args: "create pods/web --subresource=exec", input: []string{policy("p", "Allow", `true`)}, want: "yes", request: "create pods/exec web in namespace n"},
 		{name: "a kind of a custom resource", args: "create", input: []string{policy("p", "Allow", `true`), widget}, want: "yes", request: "create widgets.example.com in namespace n", warning: "the resource of the kind Widget is not known without a cluster"},
+		{name: "a kind without namespaces", args: "create", input: []string{policy("p", "Allow", `request.namespace == ""`), "{apiVersion: v1, kind: PersistentVolume, metadata: {name: x}}"}, want: "yes", request: "create persistentvolumes"},
+		{name: "a Namespace", args: "update", input: []string{policy("p", "Allow", `request.namespace == "x"`), "{apiVersion: v1, kind: Namespace, metadata: {name: x}}"}, want: "yes", request: "update namespaces x in namespace x"},
 		{name: "no namespace", args: "create -A", input: []string{policy("p", "Allow", `request.namespace == ""`), "{apiVersion: v1, kind: Namespace, metadata: {name: web}}"}, want: "yes", request: "create namespaces"},
 		{name: "a group of resources with several versions", args: "update deployments/web", input: []string{policy("p", "Allow", `request.apiVersion == "v1"`), `{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}}`}, want: "yes", request: "update deployments.apps web in namespace n"},
 	} {

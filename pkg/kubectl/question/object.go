@@ -68,8 +68,10 @@ func (q *Question) ReadObject(d document.Document, mapper meta.RESTMapper, names
 		return nil, fmt.Errorf("%v: the object is of the resource %s, and not of %s", d.Source, mapping.Resource.GroupResource(), q.Resource.GroupResource())
 	}
 	q.Resource = mapping.Resource
-	isNamespaced := mapping.Scope.Name() == meta.RESTScopeNameNamespace && !q.AllNamespaces
-	return object, q.locate(d.Source, object, isNamespaced, namespace)
+	hasNamespaces := mapping.Scope.Name() == meta.RESTScopeNameNamespace
+	err = q.locate(d.Source, object, hasNamespaces && !q.AllNamespaces, namespace)
+	q.IsClusterScoped = !hasNamespaces && q.Namespace == ""
+	return object, err
 }
 
 var errNoObject = errors.New("is not one object with apiVersion and kind")

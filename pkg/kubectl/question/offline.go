@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
@@ -42,6 +43,16 @@ func isVersion(text string) bool {
 	return len(text) > 1 && text[0] == 'v' && text[1] >= '0' && text[1] <= '9'
 }
 
+// withoutNamespace has the kinds of Kubernetes whose objects have no namespace.
+var withoutNamespace = sets.New(
+	"Namespace", "Node", "PersistentVolume", "ComponentStatus", "ClusterRole", "ClusterRoleBinding", "StorageClass", "VolumeAttachment", "VolumeAttributesClass",
+	"CSIDriver", "CSINode", "CertificateSigningRequest", "ClusterTrustBundle", "RuntimeClass", "PriorityClass", "PriorityLevelConfiguration", "FlowSchema",
+	"IngressClass", "IPAddress", "ServiceCIDR", "DeviceClass", "ResourceSlice", "DeviceTaintRule", "StorageVersion", "StorageVersionMigration",
+	"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
+	"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration", "TokenReview", "SelfSubjectReview", "SubjectAccessReview", "SelfSubjectAccessReview",
+	"SelfSubjectRulesReview",
+)
+
 // builtin returns a mapper of the resources of Kubernetes.
 func builtin() meta.RESTMapper {
 	versions := scheme.Scheme.PrioritizedVersionsAllGroups()
@@ -51,7 +62,11 @@ func builtin() meta.RESTMapper {
 			continue // its resources are in other groups now
 		}
 		for kind := range scheme.Scheme.KnownTypes(version) {
-			mapper.Add(version.WithKind(kind), meta.RESTScopeNamespace) // the scope is not used
+			scope := meta.RESTScopeNamespace
+			if withoutNamespace.Has(kind) {
+				scope = meta.RESTScopeRoot
+			}
+			mapper.Add(version.WithKind(kind), scope)
 		}
 	}
 	return preferring{mapper}
@@ -69,8 +84,8 @@ func (p preferring) ResourceFor(partial schema.GroupVersionResource) (schema.Gro
 	return found[0], nil
 }
 
-// WithoutServer returns a mapper of kinds without a server. The resource of a kind that Kubernetes does not have is guessed, with a warning. All
-// resources count as namespaced.
+// WithoutServer returns a mapper of kinds without a server. The resource of a kind that Kubernetes does not have is guessed, with a warning, and
+// counts as namespaced.
 func WithoutServer(warn func(string)) meta.RESTMapper {
 	return guessing{RESTMapper: builtin(), warn: warn}
 }

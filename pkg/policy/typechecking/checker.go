@@ -90,11 +90,11 @@ func (c *Checker) Check(namespace string, policy *policyv1alpha1.AuthorizationPo
 	if policy.Condition == "" && len(policy.Variables) == 0 {
 		return result, incomplete(failures)
 	}
-	kinds, operations, unknown := kindsOf(c.kinds, policy)
+	kinds, verbs, unknown := kindsOf(c.kinds, policy)
 	if len(failures) == 0 {
 		failures = unknown // otherwise the same groups have failed
 	}
-	sum := checksumOf(policy, kinds, operations)
+	sum := checksumOf(policy, kinds, verbs)
 	if len(failures) == 0 && c.isClean(sum, kinds) {
 		return result, nil
 	}
@@ -107,7 +107,7 @@ func (c *Checker) Check(namespace string, policy *policyv1alpha1.AuthorizationPo
 		if err == nil && t.declared != nil {
 			var checked []presence.Expression
 			if checked, err = check(kind, t.declared, policy, budget, found); err == nil && checked != nil {
-				steps = warnOfMissing(kind, presence.Question{Expressions: checked, Object: t.shape}, policy, operations[kind], steps, found)
+				steps = warnOfMissing(kind, presence.Question{Expressions: checked, Object: t.shape}, policy, verbs[kind], steps, found)
 			}
 		}
 		if errors.Is(err, cel.ErrBudget) {
@@ -141,11 +141,11 @@ func incomplete(failures []error) error {
 	return fmt.Errorf("%w: %w", ErrIncomplete, errors.Join(failures...))
 }
 
-// checksumOf returns the checksum of the effect, the variables and the condition of a policy, and the kinds and operations for which they are checked.
-func checksumOf(policy *policyv1alpha1.AuthorizationPolicySpec, kinds []schema.GroupVersionKind, operations map[schema.GroupVersionKind]sets.Set[string]) [sha256.Size]byte {
+// checksumOf returns the checksum of the effect, the variables and the condition of a policy, and the kinds and verbs for which they are checked.
+func checksumOf(policy *policyv1alpha1.AuthorizationPolicySpec, kinds []schema.GroupVersionKind, verbs map[schema.GroupVersionKind]sets.Set[string]) [sha256.Size]byte {
 	text := fmt.Appendf(nil, "%q %q %q", policy.Effect, policy.Condition, kinds)
 	for _, kind := range kinds {
-		text = fmt.Appendf(text, " %q", sets.List(operations[kind]))
+		text = fmt.Appendf(text, " %q", sets.List(verbs[kind]))
 	}
 	for _, v := range policy.Variables {
 		text = fmt.Appendf(text, " %q %q", v.Name, v.Expression)

@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -44,7 +45,7 @@ type Kinds interface {
 	KindsFor(resource schema.GroupVersionResource) ([]schema.GroupVersionKind, error)
 }
 
-// kindsOf returns the kinds of the resources that the rules of a policy name, sorted, with the operations of the verbs that the
+// kindsOf returns the kinds of the resources that the rules of a policy name, sorted, with the verbs that the
 // rules name for them. After an error there may be more kinds. If there are too many, it returns the kinds that are named first.
 func kindsOf(kinds Kinds, policy *policyv1alpha1.AuthorizationPolicySpec) ([]schema.GroupVersionKind, map[schema.GroupVersionKind]sets.Set[string], []error) {
 	text := len(policy.Condition)
@@ -52,44 +53,37 @@ func kindsOf(kinds Kinds, policy *policyv1alpha1.AuthorizationPolicySpec) ([]sch
 		text += len(policy.Variables[i].Expression)
 	}
 	limit := max(1, min(maxKinds, maxText/max(1, text)))
-	s := search{kinds: kinds, limit: limit, seen: map[schema.GroupVersionResource][]schema.GroupVersionKind{}, failed: map[string]bool{}, operations: map[schema.GroupVersionKind]sets.Set[string]{}}
+	s := search{kinds: kinds, limit: limit, seen: map[schema.GroupVersionResource][]schema.GroupVersionKind{}, failed: map[string]bool{}, verbs: map[schema.GroupVersionKind]sets.Set[string]{}}
 	for i := range policy.Rules {
 		for resource := range resourcesOf(&policy.Rules[i]) {
 			if s.isOver() {
 				break
 			}
 			for _, kind := range s.add(resource) {
-				if s.operations[kind] == nil {
-					s.operations[kind] = sets.New[string]()
+				if s.verbs[kind] == nil {
+					s.verbs[kind] = sets.New[string]()
 				}
-				s.operations[kind].Insert(operationsOf(policy.Rules[i].Verbs)...)
+				s.verbs[kind].Insert(verbsOf(policy.Rules[i].Verbs)...)
 			}
 		}
 	}
 	slices.SortFunc(s.found, func(a, b schema.GroupVersionKind) int {
 		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Version, b.Version), cmp.Compare(a.Kind, b.Kind))
 	})
-	return s.found, s.operations, s.failures
+	return s.found, s.verbs, s.failures
 }
 
-// operationsOf returns the operations of verbs. It is empty for a verb without an object. An update or a patch that creates an object counts as an
-// update.
-func operationsOf(verbs []string) (operations []string) {
-	for _, verb := range verbs {
-		switch verb {
-		case "create":
-			operations = append(operations, presence.Create)
-		case "update", "patch":
-			operations = append(operations, presence.Update)
-		case "delete", "deletecollection":
-			operations = append(operations, presence.Delete)
-		case "*":
-			operations = append(operations, presence.Create, presence.Update, presence.Delete)
-		default:
-			operations = append(operations, "")
-		}
+// writes are the verbs of requests with an object, with their operations. An update or a patch that creates an object counts as an update.
+var writes = map[string]string{
+	"create": presence.Create, "update": presence.Update, "patch": presence.Update, "delete": presence.Delete, "deletecollection": presence.Delete,
+}
+
+// verbsOf returns the verbs of a rule, all writes for *.
+func verbsOf(verbs []string) []string {
+	if slices.Contains(verbs, "*") {
+		return slices.Collect(maps.Keys(writes))
 	}
-	return operations
+	return verbs
 }
 
 // resourcesOf yields the resources that a rule names without wildcard, with an empty version if it names none. Of the
@@ -137,8 +131,8 @@ type search struct {
 	failed   map[string]bool
 	found    []schema.GroupVersionKind
 	failures []error
-	// operations are the operations of the kinds that are found.
-	operations map[schema.GroupVersionKind]sets.Set[string]
+	// verbs are the verbs of the rules about each kind that is found.
+	verbs map[schema.GroupVersionKind]sets.Set[string]
 }
 
 func (s *search) isOver() bool {

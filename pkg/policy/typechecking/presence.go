@@ -8,6 +8,7 @@ package typechecking
 import (
 	_ "embed"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -41,11 +42,15 @@ var defaulted = sync.OnceValue(func() map[string][]string {
 
 // warnOfMissing adds warnings about the accesses that may fail for the objects of a kind. q has the expressions and the shape of the objects. It returns
 // how many of the steps are left.
-func warnOfMissing(kind schema.GroupVersionKind, q presence.Question, policy *policyv1alpha1.AuthorizationPolicySpec, operations sets.Set[string], steps int, found [][]policyv1alpha1.ExpressionWarning) int {
+func warnOfMissing(kind schema.GroupVersionKind, q presence.Question, policy *policyv1alpha1.AuthorizationPolicySpec, verbs sets.Set[string], steps int, found [][]policyv1alpha1.ExpressionWarning) int {
 	seen := sets.New[string]()
 	q.OnlySurprising = policy.Effect == policyv1alpha1.PolicyEffectAllow
-	for _, operation := range sets.List(operations) {
-		q.Operation = operation
+	byOperation := map[string][]string{}
+	for _, verb := range sets.List(verbs) {
+		byOperation[writes[verb]] = append(byOperation[writes[verb]], verb)
+	}
+	for _, operation := range slices.Sorted(maps.Keys(byOperation)) {
+		q.Operation, q.Verbs = operation, byOperation[operation]
 		var missing []presence.Missing
 		missing, steps = presence.Find(&q, steps)
 		for _, m := range missing {
@@ -56,7 +61,7 @@ func warnOfMissing(kind schema.GroupVersionKind, q presence.Question, policy *po
 			case m.IsNull:
 				what = "may be null"
 			}
-			text := fmt.Sprintf("%s %s: then the condition fails, and the policy %s; write %s", m.Place, what, failing(policy.Effect), m.Remedy)
+			text := fmt.Sprintf("%s %s: then the condition fails, and the policy %s; write %s%s", m.Place, what, failing(policy.Effect), m.Remedy, choice(policy.Effect, m.Remedy))
 			if key := fmt.Sprint(m.Expression, text); !seen.Has(key) {
 				seen.Insert(key)
 				warn(kind, policy, m.Expression, text, found)
@@ -64,6 +69,18 @@ func warnOfMissing(kind schema.GroupVersionKind, q presence.Question, policy *po
 		}
 	}
 	return steps
+}
+
+// choice returns what an author must know who writes the remedy. It is empty if the remedy can only keep a policy as closed as it is meant.
+func choice(effect policyv1alpha1.PolicyEffect, remedy string) string {
+	switch {
+	case effect == policyv1alpha1.PolicyEffectAllow: // the access is under ! or beside ||
+		return ", and check that the policy does not allow without it"
+	//guard:missing-booleans
+	case strings.HasSuffix(remedy, ".orValue(false)"):
+		return ", or .orValue(true) if it is true by default"
+	}
+	return ""
 }
 
 // failing returns what a policy does whose condition fails.

@@ -15,7 +15,7 @@ import (
 	"github.com/proviso-authz/proviso/test/testutil/rows"
 )
 
-// documentSchema is the schema of the objects of TestMissing.
+// documentSchema is the schema of the objects of TestMissingFields.
 const documentSchema = `{"type": "object", "required": ["spec"], "properties": {
 	"metadata": {"type": "object", "properties": {"name": {"type": "string"}, "labels": {"type": "object", "additionalProperties": {"type": "string"}}}},
 	"spec": {"type": "object", "required": ["containers", "size"], "properties": {
@@ -27,8 +27,8 @@ const documentSchema = `{"type": "object", "required": ["spec"], "properties": {
 		"containers": {"type": "array", "minItems": 1, "items": {"type": "object", "required": ["image"], "properties": {
 			"image": {"type": "string"}, "name": {"type": "string"}, "limits": {"type": "object", "additionalProperties": {"type": "string"}}}}}}}}}`
 
-// TestMissing asks what may be missing for conditions, and what to write instead.
-func TestMissing(t *testing.T) {
+// TestMissingFields asks what may be missing for conditions, and what to write instead.
+func TestMissingFields(t *testing.T) {
 	t.Parallel()
 	table := map[string]string{"example.com/v1/Document": documentSchema}
 	type row struct {
@@ -58,6 +58,8 @@ func TestMissing(t *testing.T) {
 		for _, w := range warningsOf(found) {
 			got = append(got, short.Replace(w))
 			_, remedy, _ := strings.Cut(w, "; write ")
+			remedy, _, _ = strings.Cut(remedy, ", and check ")
+			remedy, _, _ = strings.Cut(remedy, ", or .orValue")
 			remedy, isGuard := strings.CutSuffix(remedy, " && …")
 			if isGuard || strings.HasSuffix(remedy, ".hasValue()") || strings.HasPrefix(remedy, "c.") {
 				continue

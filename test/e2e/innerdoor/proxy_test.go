@@ -51,7 +51,8 @@ type proxy struct {
 	admittedBy map[string][]string
 	// questions are the bodies with asked.
 	questions [][]byte
-	// delay is how long AdmissionReviews are held back. down refuses connections. lost has the answers to AdmissionReviews get lost.
+	// delay is how long AdmissionReviews are held back, and lost has their answers get lost, but for those about canaries: if those
+	// failed, the front door would refuse before the inner door is asked. down refuses connections.
 	delay      time.Duration
 	down, lost bool
 }
@@ -103,10 +104,7 @@ func clientWith(t *testing.T, c *cluster.Cluster, certFile, keyFile string) *htt
 
 func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	code, answer, err := p.forward(r)
-	p.mu.Lock()
-	isLost := p.lost && strings.HasPrefix(r.URL.Path, manifest.AdmitPath)
-	p.mu.Unlock()
-	if err != nil || isLost {
+	if err != nil {
 		panic(http.ErrAbortHandler) // the connection breaks, as if Proviso were down
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -114,7 +112,10 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer)
 }
 
-var errDown = errors.New("down")
+var (
+	errDown = errors.New("down")
+	errLost = errors.New("the answer is lost")
+)
 
 func (p *proxy) forward(r *http.Request) (int, []byte, error) {
 	body, err := io.ReadAll(r.Body)
@@ -122,7 +123,7 @@ func (p *proxy) forward(r *http.Request) (int, []byte, error) {
 		return 0, nil, err
 	}
 	p.mu.Lock()
-	delay, down, target := p.delay, p.down, p.target
+	delay, down, lost, target := p.delay, p.down, p.lost, p.target
 	if len(p.admitting) > 0 && strings.HasPrefix(r.URL.Path, manifest.AdmitPath) {
 		target = p.admitting[rand.IntN(len(p.admitting))]
 		p.noteTarget(body, target)
@@ -131,8 +132,8 @@ func (p *proxy) forward(r *http.Request) (int, []byte, error) {
 	if down {
 		return 0, nil, errDown
 	}
-	if strings.HasPrefix(r.URL.Path, manifest.AdmitPath) {
-		p.keep(body)
+	isOfUser := strings.HasPrefix(r.URL.Path, manifest.AdmitPath) && p.keep(body)
+	if isOfUser {
 		time.Sleep(delay)
 	}
 	request, err := http.NewRequestWithContext(r.Context(), r.Method, target+r.URL.RequestURI(), bytes.NewReader(body))
@@ -148,6 +149,9 @@ func (p *proxy) forward(r *http.Request) (int, []byte, error) {
 	answer, err := io.ReadAll(response.Body)
 	if r.URL.Path == frontdoor.AuthorizePath {
 		p.keepQuestion(body)
+	}
+	if isOfUser && lost {
+		return 0, nil, errLost
 	}
 	return response.StatusCode, answer, err
 }
@@ -171,17 +175,18 @@ func (p *proxy) targetsOf(name string) []string {
 	return slices.Clone(p.admittedBy[name])
 }
 
-func (p *proxy) keep(body []byte) {
+// keep keeps an AdmissionReview, unless it is about a canary, and reports whether it is about something else.
+func (p *proxy) keep(body []byte) bool {
 	review := &admissionv1.AdmissionReview{}
 	if json.Unmarshal(body, review) != nil || review.Request == nil || review.Request.UserInfo.Username == innerdoor.CanaryUser {
-		return
+		return false
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.forgetful {
-		return
+	if !p.forgetful {
+		p.reviews, p.bodies = append(p.reviews, review.Request), append(p.bodies, body)
 	}
-	p.reviews, p.bodies = append(p.reviews, review.Request), append(p.bodies, body)
+	return true
 }
 
 // keepQuestion keeps a question at the front door, unless it is about a canary.

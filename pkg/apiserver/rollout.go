@@ -104,7 +104,12 @@ func (b *barriers) atAdmission() *place.Barriers {
 	}
 	return &place.Barriers{
 		Covers: b.rollout.Covers, Audits: b.rollout.Audits, LeavesOut: b.compiler.LeavesOut, IsLocal: b.services.IsLocal,
-		Known: func(client *place.Client) bool { return client == nil || b.rollout.Known(client.Certificate) },
+		Known: func(client *place.Client) bool {
+			if client == nil {
+				return b.rollout.KnowsAll()
+			}
+			return b.rollout.Known(client.Certificate)
+		},
 	}
 }
 

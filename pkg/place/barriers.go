@@ -27,7 +27,7 @@ type Barriers struct {
 	LeavesOut func(user.Info) bool
 	// IsLocal reports whether kube-apiserver is known to serve a version itself. Barriers see no requests that it passes on.
 	IsLocal func(schema.GroupVersion) bool
-	// Known reports whether the kube-apiserver of a client is known to enforce barriers. Covers knows nothing of any other.
+	// Known reports whether the kube-apiserver of a client is known to enforce barriers, or each one if the client is nil. Covers knows nothing of any other.
 	Known func(*Client) bool
 }
 
@@ -47,6 +47,22 @@ func (b *Barriers) WithoutDeny(decision authorization.Decision, r *Request, p Pl
 		return decision, nil
 	}
 	return rest, enforced
+}
+
+// reasonUncertified is why barriers that cover conditions do not count.
+const reasonUncertified = "the client certificate of a kube-apiserver is not known, so that the front door denies what it would leave to a ValidatingAdmissionPolicy"
+
+// problem returns why conditions that barriers cover are not left to them, or "".
+func (b *Barriers) problem(decision authorization.Decision, r *Request, p Place) string {
+	if b == nil || b.Known(r.Client) {
+		return ""
+	}
+	ifKnown := *b
+	ifKnown.Known = func(*Client) bool { return true }
+	if _, enforced := ifKnown.WithoutDeny(decision, r, p); len(enforced) == 0 {
+		return ""
+	}
+	return reasonUncertified
 }
 
 // see reports whether barriers may see a request.

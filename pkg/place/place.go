@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package place
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -179,7 +180,7 @@ func (t *Table) Evaluated(ctx context.Context, r *Request, decision authorizatio
 	case left.IsUnconditional():
 		return true, ""
 	case terms.Evaluates == NoEffects:
-		return false, t.problem(r)
+		return false, cmp.Or(t.problem(r), t.barriers.problem(decision, r, p))
 	case terms.Evaluates == Grants && left.CanBecomeDenied():
 		return false, reasonDenies
 	//guard:places-conditions-of-webhooks

@@ -118,7 +118,8 @@ func TestEvaluated(t *testing.T) {
 		{verb: "create", resource: "services", client: known, decision: allows, at: policyv1alpha1.EnforcedAtFrontDoor},
 		{verb: "create", resource: "services", allHandle: true, decision: denies, at: policyv1alpha1.EnforcedAtKubeAPIServer, want: "yes"},
 		{verb: "create", resource: "services", decision: denies, at: policyv1alpha1.EnforcedAtFrontDoor, want: "yes"}, // by the barrier
-		{verb: "create", resource: "services", client: other, decision: denies, at: policyv1alpha1.EnforcedAtFrontDoor},
+		{verb: "create", resource: "services", client: other, decision: denies, at: policyv1alpha1.EnforcedAtFrontDoor, want: "the client certificate of a kube-apiserver is not known"},
+		{verb: "create", resource: "services", client: other, decision: allows, at: policyv1alpha1.EnforcedAtFrontDoor},
 		{verb: "create", resource: "services", user: "node", decision: denies, at: policyv1alpha1.EnforcedAtFrontDoor},
 		{verb: "create", resource: "pods", decision: allows, at: policyv1alpha1.EnforcedAtInnerDoor, want: "yes", verbs: []string{"create", "patch"}},
 		{verb: "create", resource: "pods", user: "node", decision: allows, at: policyv1alpha1.EnforcedAtInnerDoor, want: "does not decide for this user"},

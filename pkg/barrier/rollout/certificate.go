@@ -85,6 +85,19 @@ func (r *Rollout) Known(certificate string) bool {
 	return false
 }
 
+// KnowsAll reports whether Known is true for the certificate of each server, as far as the servers are listed.
+func (r *Rollout) KnowsAll() bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, s := range r.servers {
+		//guard:rollout-certificates-of-all
+		if r.config.FrontDoor && s.canary.certificate == "" {
+			return false
+		}
+	}
+	return true
+}
+
 // isTied reports whether a server is tied to a certificate.
 func (r *Rollout) isTied(certificate string) bool {
 	r.mu.RLock()

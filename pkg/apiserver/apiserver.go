@@ -282,7 +282,7 @@ func (c CompletedConfig) New() (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("generic API server: %w", err)
 	}
-	others, err := c.newOthers()
+	others, err := c.newComponents()
 	if err != nil {
 		return nil, err
 	}
@@ -298,7 +298,7 @@ func (c CompletedConfig) New() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	places := newPlaces(table, others, c.excludedResources)
+	places := newStatusPlaces(table, others, c.excludedResources)
 	types, err := c.typeChecker(generic.LoopbackClientConfig)
 	if err != nil {
 		return nil, err
@@ -337,7 +337,7 @@ func (c CompletedConfig) New() (*Server, error) {
 
 // runPolicies adds the controllers that keep policies and mappings up to date while the server runs, and their readiness
 // checks. The controller of policies waits for LoadPolicies.
-func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer, revisions map[string]revision, types *typechecking.Checker, places *places, others *others, barriers *barriers) error {
+func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer, revisions map[string]revision, types *typechecking.Checker, places *statusPlaces, others *components, barriers *barriers) error {
 	policy.RegisterMetrics()
 	client, err := versioned.NewForConfig(generic.LoopbackClientConfig)
 	if err != nil {
@@ -385,7 +385,7 @@ func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer,
 }
 
 // enforcementServer describes to the status of policies where requests are decided.
-func (c CompletedConfig) enforcementServer(places *places, barriers *barriers) enforcementstatus.Server {
+func (c CompletedConfig) enforcementServer(places *statusPlaces, barriers *barriers) enforcementstatus.Server {
 	server := enforcementstatus.Server{Coverage: c.extra.Enforcer.Coverage, FrontDoor: c.extra.FrontDoor != nil, Places: places.current.Load, Writes: writesLeft}
 	if places.own != nil {
 		server.Elsewhere = places.own.Elsewhere
@@ -396,8 +396,8 @@ func (c CompletedConfig) enforcementServer(places *places, barriers *barriers) e
 	if barriers != nil {
 		server.Barrier, server.BarriersAreKnown, server.LeavesOut = barriers.describe, barriers.areKnown, barriers.compiler.LeavesOut
 	}
-	if places.folding != nil {
-		server.LeavesOut = places.folding.config.LeavesOut
+	if places.conditionalWrites != nil {
+		server.LeavesOut = places.conditionalWrites.config.LeavesOut
 	}
 	return server
 }
@@ -436,7 +436,7 @@ type evaluated func(ctx context.Context, record authorizer.AttributesRecord, dec
 
 // evaluated returns whether a component evaluates the conditions in the answer to a review. Without a client of kube-apiserver, reviews are about
 // requests on this server's own port.
-func (c CompletedConfig) evaluated(places *place.Table, decider *frontdoor.Decider, o *others) evaluated {
+func (c CompletedConfig) evaluated(places *place.Table, decider *frontdoor.Decider, o *components) evaluated {
 	return func(ctx context.Context, record authorizer.AttributesRecord, decision authorization.Decision) (bool, string) {
 		r := &place.Request{Attributes: record}
 		switch {
@@ -487,7 +487,7 @@ type revision = func(context.Context) (uint64, error)
 
 // policyGroup returns the API group of policies, and of mappings if the server stores them. It also returns, for each resource,
 // the function for the current revision of its store.
-func (c CompletedConfig) policyGroup(types *typechecking.Checker, places *places, barriers *barriers) (*genericapiserver.APIGroupInfo, map[string]revision, error) {
+func (c CompletedConfig) policyGroup(types *typechecking.Checker, places *statusPlaces, barriers *barriers) (*genericapiserver.APIGroupInfo, map[string]revision, error) {
 	checker := barriers.checker(policy.NewChecker(c.policies, c.enforcementServer(places, barriers), types))
 	cluster, err := authorizationpolicy.NewClusterStorage(Scheme, c.generic.RESTOptionsGetter, checker, c.authors)
 	if err != nil {

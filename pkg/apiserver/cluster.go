@@ -51,7 +51,7 @@ func clientOf(kubeAPIServer *restclient.Config, server string, sharesName bool) 
 
 // run has everything found out about the cluster while the server runs, and serves the details. They have no influence on readiness: without the inner
 // door, the front door folds conditions, and each group of Proviso works without the others.
-func (o *others) run(generic *genericapiserver.GenericAPIServer) error {
+func (o *components) run(generic *genericapiserver.GenericAPIServer) error {
 	observe := func(name, path string, of interface {
 		http.Handler
 		Run(context.Context)
@@ -67,13 +67,13 @@ func (o *others) run(generic *genericapiserver.GenericAPIServer) error {
 			return err
 		}
 	}
-	if o.folding != nil {
-		if err := observe("proviso-inner-door", "/readyz/inner-door", o.folding.prober); err != nil {
+	if o.conditionalWrites != nil {
+		if err := observe("proviso-inner-door", "/readyz/inner-door", o.conditionalWrites.prober); err != nil {
 			return err
 		}
 	}
-	if o.capability != nil {
-		return observe("proviso-conditions", "/readyz/conditions", o.capability)
+	if o.conditions != nil {
+		return observe("proviso-conditions", "/readyz/conditions", o.conditions)
 	}
 	return nil
 }

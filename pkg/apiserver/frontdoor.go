@@ -26,8 +26,8 @@ type FrontDoorConfig struct {
 	KubeAPIServer authorizer.UnconditionalAuthorizer
 	// ForReviews is KubeAPIServer with bounds of its own, for the warnings of reviews.
 	ForReviews authorizer.UnconditionalAuthorizer
-	// Folding configures which writes pass on conditions that the inner door evaluates. If nil, none do.
-	Folding *FoldingConfig
+	// ConditionalWrites configures which writes pass on conditions that the inner door evaluates. If nil, none do.
+	ConditionalWrites *ConditionalWritesConfig
 	// Serving has a listener, a serving certificate and the CA for client certificates.
 	Serving *genericapiserver.SecureServingInfo
 	// AllowedNames are the accepted common names of clients. If empty, any name is accepted.
@@ -52,7 +52,7 @@ type ConditionsConfig struct {
 var errNoConditions = errors.New("conditions cannot be left to kube-apiserver without a client of it and a chain of authorizers")
 
 // placeTable returns the places in which conditions are evaluated.
-func (c CompletedConfig) placeTable(o *others, barriers *barriers) (*place.Table, error) {
+func (c CompletedConfig) placeTable(o *components, barriers *barriers) (*place.Table, error) {
 	places := []place.Place{
 		&place.Server{Enforces: c.enforcesBehind(o.own)},
 		&place.AggregatedServer{Enforces: o.enforcement.Enforces, Configuration: o.enforcement.Configuration},
@@ -64,12 +64,12 @@ func (c CompletedConfig) placeTable(o *others, barriers *barriers) (*place.Table
 				return nil, errNoConditions
 			}
 			places = append(places, &place.KubeAPIServer{IsLocal: o.services.IsLocal, Excludes: c.excludesFields, AllHandle: func() bool {
-				problem, isProbed := o.capability.Problem()
+				problem, isProbed := o.conditions.Problem()
 				return isProbed && problem == ""
 			}})
 		}
-		if o.folding != nil {
-			places = append(places, o.folding.innerDoor())
+		if o.conditionalWrites != nil {
+			places = append(places, o.conditionalWrites.innerDoor())
 		}
 	}
 	return place.NewTable(barriers.atAdmission(), places...)
@@ -77,7 +77,7 @@ func (c CompletedConfig) placeTable(o *others, barriers *barriers) (*place.Table
 
 // newDecider returns what decides at the front door, or nil if it is disabled. It allows a request on conditions
 // only if the enforcer covers the request, and if kube-apiserver is known to pass it on to this server.
-func (c CompletedConfig) newDecider(places *place.Table, o *others, barriers *barriers) (*frontdoor.Decider, error) {
+func (c CompletedConfig) newDecider(places *place.Table, o *components, barriers *barriers) (*frontdoor.Decider, error) {
 	config := c.extra.FrontDoor
 	if config == nil {
 		return nil, nil
@@ -86,7 +86,7 @@ func (c CompletedConfig) newDecider(places *place.Table, o *others, barriers *ba
 		Chain: c.extra.Chains.FrontDoor, AfterPolicies: c.extra.Chains.AfterPolicies, Policies: c.extra.Policies, Places: places, KubeAPIServer: config.KubeAPIServer, Namespaces: config.Namespaces,
 		Fields: c.fieldsOf(config), NeedsCreate: c.needsCreateInSomeVersion, ReviewsShowConditions: c.extra.Enforcer.Conditional(),
 		IsCanary: func(client *place.Client, a authorizer.Attributes) bool {
-			return o.folding != nil && o.folding.prober.IsCanary(client.Certificate, a) || barriers.atAdmission() != nil && barriers.rollout.IsCanary(client.Certificate, a)
+			return o.conditionalWrites != nil && o.conditionalWrites.prober.IsCanary(client.Certificate, a) || barriers.atAdmission() != nil && barriers.rollout.IsCanary(client.Certificate, a)
 		},
 	})
 }

@@ -104,9 +104,9 @@ type oracleServer struct {
 	cluster  *oracle.Cluster
 
 	config    CompletedConfig
-	others    *others
+	others    *components
 	barriers  *barriers
-	places    *places
+	places    *statusPlaces
 	evaluated evaluated
 	door      http.Handler
 }
@@ -149,13 +149,13 @@ func (s *oracleServer) compose(compilers compilersOfPolicies) {
 		extra: extra, generic: generic.Complete(), policies: compilers.policies,
 		kubeAPIServer: &restclient.Config{Host: "https://kubernetes.example:443", Transport: s.cluster, QPS: -1},
 	}}
-	s.others, err = s.config.newOthers()
+	s.others, err = s.config.newComponents()
 	s.must(err)
 	s.barriers, err = s.config.newBarriers(s.others)
 	s.must(err)
 	table, err := s.config.placeTable(s.others, s.barriers)
 	s.must(err)
-	s.places = newPlaces(table, s.others, s.config.excludedResources)
+	s.places = newStatusPlaces(table, s.others, s.config.excludedResources)
 	s.cover()
 	decider, err := s.config.newDecider(table, s.others, s.barriers)
 	s.must(err)
@@ -226,7 +226,7 @@ func (s *oracleServer) frontDoor() *FrontDoorConfig {
 	s.must(err)
 	s.cluster.Digest = digest
 	config.InnerDoor = &InnerDoorConfig{Manifest: written}
-	config.Folding = &FoldingConfig{
+	config.ConditionalWrites = &ConditionalWritesConfig{
 		Resources: written.Resources, LeavesOut: written.LeavesOut, Digest: digest, Namespace: written.Namespace,
 		MissesWebhooks: s.Facts.After != "" && written.AsksOthers,
 	}
@@ -434,11 +434,11 @@ func (s *oracleServer) probe(ctx context.Context) {
 	if !s.Facts.IsProbed {
 		return
 	}
-	if s.others.folding != nil {
-		s.others.folding.prober.Round(ctx)
+	if s.others.conditionalWrites != nil {
+		s.others.conditionalWrites.prober.Round(ctx)
 	}
-	if s.others.capability != nil {
-		s.others.capability.Round(ctx)
+	if s.others.conditions != nil {
+		s.others.conditions.Round(ctx)
 	}
 }
 

@@ -19,5 +19,5 @@ SPDX-License-Identifier: Apache-2.0
 //   - Compiling the same policy again gives the same bytes.
 //   - A refusal shows no text of a policy but its description, and quotes no stored object.
 //
-// The package writes nothing to a cluster; package controller does.
+// The package writes nothing to a cluster; package barriercontroller does.
 package barrier

@@ -330,6 +330,8 @@ func TestDescribeMistakes(t *testing.T) {
 		`request.userInfo.name == "a"`:                           "undefined field 'name', the fields of userInfo are extra, groups, uid, username",
 		`request.verb = "get"`:                                   "token recognition error at: '= '; equality is ==; ERROR: <input>:1:16: Syntax error: extraneous input '\"get\"' expecting <EOF>",
 		`object.a == 1 and object.b == 1`:                        "Syntax error: mismatched input 'and' (write &&) expecting <EOF>",
+		`object.a ==`:                                            "Syntax error: mismatched input '<EOF>' (the expression ends too early)",
+		`object.a == {'[': 1} ) && [`:                            "mismatched input ')' expecting <EOF>",
 		`object.metadata.labels.app.kubernetes.io/name == "a"`:   `undeclared reference to 'name' (in container ''); a key with a dot or a slash needs quotes: labels["app.kubernetes.io/name"]`,
 		`object.metadata.?annotations.acme/x == optional.none()`: `; a key with a dot or a slash needs quotes: annotations["acme/x"]`,
 		`object.metadata.labels.tier.startsWith(x)`:              "undeclared reference to 'x'" + variables,

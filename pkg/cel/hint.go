@@ -64,7 +64,12 @@ var operatorWords = []struct {
 	{regexp.MustCompile(`token recognition error at: '= ?'`), "$0; equality is =="},
 	{regexp.MustCompile(`(mismatched|extraneous) input 'and'`), "$0 (write &&)"},
 	{regexp.MustCompile(`(mismatched|extraneous) input 'or'`), "$0 (write ||)"},
+	{regexp.MustCompile(`(mismatched input '<EOF>'|extraneous input '<EOF>')`), "$0 (the expression ends too early)"},
+	{tokens, ""},
 }
+
+// tokens is a list of all tokens that could follow, which tells authors nothing.
+var tokens = regexp.MustCompile(` expecting \{(?:'[^']*'|[A-Z_]+|, )+\}`)
 
 var (
 	// labelKey is a key of labels or annotations that is written as a field, and what follows it.

@@ -38,7 +38,7 @@ var ErrNoStatus = errors.New("the answer is no Status")
 
 // Canary is sent to each kube-apiserver, round after round.
 type Canary interface {
-	// Servers takes over which servers there are, from State, and returns those to probe.
+	// Servers reads from State which servers there are, and returns the addresses of those to probe.
 	Servers() []string
 	// Probe sends the canary to a server, and keeps what the answer shows with its time.
 	Probe(ctx context.Context, address string)
@@ -67,8 +67,8 @@ func Each(ctx context.Context, addresses []string, probe func(ctx context.Contex
 	_ = group.Wait() // no function returns an error
 }
 
-// Send sends a probe, and returns the Status of the answer with its HTTP status code. A successful answer has a Status that is no failure. If err is
-// set, there is no request, and Send returns err. Errors do not have the URL, which may differ from probe to probe, so that states with the same cause
+// Send sends a probe, and returns the Status of the answer with its HTTP status code. A successful answer has a Status that is no failure. err is an error
+// from making the request, which Send returns. Errors do not have the URL, which may differ from probe to probe, so that states with the same cause
 // can be compared.
 func (c *Cluster) Send(request *http.Request, err error) (*metav1.Status, error) {
 	if err != nil {
@@ -103,7 +103,7 @@ func (c *Cluster) Send(request *http.Request, err error) (*metav1.Status, error)
 	return status, nil
 }
 
-// Passed reports whether the Status of an answer to a dry run shows that the server did not refuse it.
+// Passed reports whether the Status of an answer to a dry run shows that the server did not refuse it. A request for an object that exists has passed admission.
 func Passed(status *metav1.Status) bool {
 	//guard:cluster-probes-exists
 	return status.Status != metav1.StatusFailure || status.Reason == metav1.StatusReasonAlreadyExists

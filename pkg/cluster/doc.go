@@ -14,8 +14,14 @@ SPDX-License-Identifier: Apache-2.0
 //	barriers      the creation of a Lease with a number,  which number of the sentinel the server has    pkg/barrier/rollout
 //	              which the sentinel refuses              loaded
 //
-// To add a canary, write a Canary: its Servers says which servers it is sent to, and its Probe sends it to one of them and keeps the answer. A Loop
-// has it sent again and again.
+// To add a canary:
+//
+//   - Write a Canary: its Servers says which servers it is sent to, and its Probe sends it to one of them and keeps the answer. Its Run calls Cluster.Round
+//     again and again, by a Loop. Type Conditions is an example.
+//   - Write its request, and the function that knows it again, beside those in innerdoor/canary.go.
+//   - Have the front door answer it: Allow by IsCanary in apiserver/frontdoor.go if admission refuses it, or Deny in frontdoor.Decider.canary.
+//   - Make it in apiserver/components.go, and start it in apiserver/cluster.go. Its result is an argument of a place, and of the status.
+//   - Give Proviso the permission for its request, in artifacts. Proviso sends canaries as itself or, if admission refuses them, as system:proviso:canary.
 //
 // Invariants:
 //

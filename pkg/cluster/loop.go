@@ -21,7 +21,7 @@ type Loop struct {
 	least   time.Duration
 }
 
-// NewLoop returns a Loop. least is the least time between the beginnings of two rounds if one is wanted.
+// NewLoop returns a Loop. A round that is wanted begins at least the time least after the beginning of the one before.
 func (c *Cluster) NewLoop(least time.Duration) *Loop { return &Loop{c, make(chan struct{}, 1), least} }
 
 // Want asks for a round before its time.
@@ -32,7 +32,7 @@ func (l *Loop) Want() {
 	}
 }
 
-// Run makes rounds until ctx ends. A round returns the time from its beginning to the beginning of the next one, and learns whether it was wanted.
+// Run calls round until ctx ends. round returns how long after its own beginning the next round begins. isWanted says that Want was called.
 func (l *Loop) Run(ctx context.Context, round func(_ context.Context, isWanted bool) time.Duration) {
 	for isWanted := false; ctx.Err() == nil; {
 		began := l.cluster.Clock.Now()
@@ -56,7 +56,7 @@ func (l *Loop) wait(ctx context.Context, d time.Duration, wanted <-chan struct{}
 	return false
 }
 
-// Early returns the interval, or a little less.
+// Early returns the interval less a random part, so that replicas do not probe at the same time.
 func (c *Cluster) Early() time.Duration {
 	return c.Interval - time.Duration(rand.Float64()*maxJitter*float64(c.Interval)) //nolint:gosec // no secret
 }

@@ -88,30 +88,7 @@ func (d *Decider) Ready() error {
 	return nil
 }
 
-// decide decides a request by policies. The decision is Allow, Deny or NoOpinion, unless the client handles conditions. It returns an
-// error if policies have not been loaded yet.
-//
-// A conditional decision is converted (KEP-5681, "Authorizer requirements"):
-//
-//   - at a place that evaluates all conditions: to Allow if the decision can become Allow, else to
-//     NoOpinion, because Deny conditions are evaluated even if another authorizer allows. The decision stays as it is where the client gets the conditions;
-//   - at a place that evaluates what grants: to Allow if the decision can become Allow and cannot become Deny. Of a decision that can become Deny only
-//     the Deny is left, because kube-apiserver does not call the inner door for what another authorizer allows;
-//   - elsewhere, and where the place has an obstacle: to Deny if the decision can become Deny, else to NoOpinion. A review without one version, as kubectl auth
-//     can-i sends it, is about no single request, so that no server enforces it; its reason names the conditions and says
-//     how to see them.
-//
-// Deny conditions that kube-apiserver itself enforces, as place.Barriers says, are left out before that.
-//
-// A request with the delegation marker comes from Proviso, which decides from the same policies
-// itself, at admission or in the inner door, and needs the answer of the other authorizers. Allow and conditional decisions become
-// NoOpinion without a reason; Deny stays. A client that had the marker would avoid conditions that deny, so that impersonating it is
-// denied, even before policies are loaded.
-//
-// If the result is not Deny, the authorizers after the policies are asked, as afterPolicies says.
-//
-// If the result is still NoOpinion, a write is allowed nevertheless if the user may change some fields
-// of the object. This server, or the inner door, then checks at admission which fields change. See Fields.
+// decide decides a request as decideAudited does, and counts the policies in Audit.
 func (d *Decider) decide(ctx context.Context, r *place.Request, within limit) (authorization.Decision, error) {
 	audit := &authorization.Audit{}
 	decision, err := d.decideAudited(ctx, r, audit, within)
@@ -151,8 +128,33 @@ func (d *Decider) byPolicies(ctx context.Context, attributes authorizer.Attribut
 	return within.decision(ctx, func(ctx context.Context) authorization.Decision { return d.config.Chain.Decide(ctx, attributes) })
 }
 
-// decideAudited decides a request. It adds the policies with the enforcement Audit that match the request to audit, and evaluates none of
-// them.
+// decideAudited decides a request by policies. The decision is Allow, Deny or NoOpinion, unless the client handles conditions. It returns an
+// error if policies have not been loaded yet.
+//
+// A conditional decision is converted (KEP-5681, "Authorizer requirements"):
+//
+//   - at a place that evaluates all conditions: to Allow if the decision can become Allow, else to
+//     NoOpinion, because Deny conditions are evaluated even if another authorizer allows. The decision stays as it is where the client gets the conditions;
+//   - at a place that evaluates what grants: to Allow if the decision can become Allow and cannot become Deny. Of a decision that can become Deny only
+//     the Deny is left, because kube-apiserver does not call the inner door for what another authorizer allows;
+//   - elsewhere, and where the place has an obstacle: to Deny if the decision can become Deny, else to NoOpinion, but for one that every value
+//     of its conditions allows. A review without one version, as kubectl auth
+//     can-i sends it, is about no single request, so that no server enforces it; its reason names the conditions and says
+//     how to see them.
+//
+// Deny conditions that kube-apiserver itself enforces, as place.Barriers says, are left out before that.
+//
+// A request with the delegation marker comes from Proviso, which decides from the same policies
+// itself, at admission or in the inner door, and needs the answer of the other authorizers. Allow and conditional decisions become
+// NoOpinion without a reason; Deny stays. A client that had the marker would avoid conditions that deny, so that impersonating it is
+// denied, even before policies are loaded.
+//
+// If the result is not Deny, the authorizers after the policies are asked, as afterPolicies says.
+//
+// If the result is still NoOpinion, a write is allowed nevertheless if the user may change some fields
+// of the object. This server, or the inner door, then checks at admission which fields change. See Fields.
+//
+// It adds the policies with the enforcement Audit that match the request to audit, and evaluates none of them.
 func (d *Decider) decideAudited(ctx context.Context, r *place.Request, audit *authorization.Audit, within limit) (authorization.Decision, error) {
 	if decision, ok := d.canary(r); ok {
 		return decision, nil
@@ -222,7 +224,8 @@ func (d *Decider) decideForProviso(ctx context.Context, r *place.Request, within
 	return authorization.NoOpinion("", decision.Err()), nil
 }
 
-// canary returns the answer to a canary. It returns false for all other requests.
+// canary returns the answer to a canary: Allow for those that admission refuses, by Config.IsCanary, and Deny for canaries of package cluster. It returns false for
+// all other requests.
 func (d *Decider) canary(r *place.Request) (authorization.Decision, bool) {
 	//guard:frontdoor-canary-marked
 	if isMarked(r.Attributes.GetUser()) || !r.Attributes.IsResourceRequest() {
@@ -250,8 +253,8 @@ const (
 	reasonNotOnFields = "the permission of the user on fields does not apply to this request: "
 )
 
-// onConditions converts a decision that was conditional as decide describes. Conditions that barriers enforce have been left out of it. isLeft is true if
-// the place evaluates the conditions in case another authorizer allows the request.
+// onConditions converts a decision that was conditional as decideAudited describes. Conditions that barriers enforce have been left out of it. isLeft says that the
+// front door has no opinion, and that the place evaluates the conditions if another authorizer allows the request.
 func (d *Decider) onConditions(ctx context.Context, p place.Place, decision authorization.Decision, r *place.Request, within limit) (converted authorization.Decision, isLeft bool) {
 	terms := p.Terms()
 	switch {

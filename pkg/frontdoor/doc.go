@@ -10,14 +10,14 @@ SPDX-License-Identifier: Apache-2.0
 // Invariants:
 //
 //   - The front door decides from policies, and works before kube-apiserver does. It has
-//     kube-apiserver make one kind of check: whether a user may change fields of a resource that
-//     Proviso serves, once for a request on which policies have no opinion, and never for a
-//     request that is itself such a check. If no answer arrives in time, the decision is
-//     NoOpinion. With an inner door, it also has kube-apiserver check whether a user may read what the
+//     kube-apiserver make two kinds of checks. The first is whether a user may change fields, once for a write on which
+//     policies have no opinion, and never for a request that is itself such a check. If no answer arrives in
+//     time, the decision is NoOpinion. The second, with an inner door, is whether a user may read what the
 //     answer to a write shows.
-//   - If a decision depends on conditions, it answers Allow only where Proviso decides again
-//     and evaluates them: this server where it serves the request, and the inner door where kube-apiserver
-//     is known to call it. Everywhere else conditions are folded, never to Allow.
+//   - If a decision depends on conditions, it answers Allow only where a component is known to evaluate them: this server where it
+//     serves the request, another aggregated server that enforces conditions, and the inner door where kube-apiserver is known to
+//     call it. A kube-apiserver that handles conditions gets them. Everywhere else conditions are folded, to Allow only
+//     if every value of them allows.
 //   - Where the inner door decides, no policy denies, or could deny, the request or another one that looks the same at
 //     admission.
 //   - A Deny of a webhook beats an Allow of policies. Webhooks are asked after the policies, so that a slow one keeps no Deny of policies from being

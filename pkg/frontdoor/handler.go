@@ -33,10 +33,9 @@ const (
 	ReadyPath     = "/readyz"
 )
 
-// answerTimeout bounds the time to read a review and to decide it by policies. It is half of the three seconds that
-// kube-apiserver waits with the configuration in artifacts/front-door: if the answer is late,
-// kube-apiserver applies its failure policy, and RBAC may then allow a request that a Deny policy
-// forbids. Therefore a review that is not decided in time is denied. If policies have no opinion, the authorizers after
+// answerTimeout bounds the time to read a review and to decide it by policies. With the configuration in artifacts/front-door, kube-apiserver waits three
+// seconds, twice as long. After that it applies its failure policy, and RBAC may allow a request that a Deny policy forbids. Therefore a review that is not
+// decided in time is denied. If policies have no opinion, the authorizers after
 // them have afterPoliciesTimeout, and the whole review allTimeout.
 const (
 	answerTimeout = 1500 * time.Millisecond
@@ -109,8 +108,8 @@ func (h *reviewHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // answer reads and decides a review. The error is a denial, a StatusError, or the reason why the
-// front door cannot decide. A panic becomes a denial, because the review may have caused it. The context of the request ends when policies must
-// have decided, and all when everything must have been.
+// front door cannot decide. A panic becomes a denial, because the review may have caused it. The context of the request ends when the policies must
+// have decided, and all when the whole review must be.
 func (h *reviewHandler) answer(all context.Context, w http.ResponseWriter, r *http.Request) (status answerStatus, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -173,8 +172,8 @@ type decided struct {
 }
 
 // decide decides a review that has been read. It returns at the deadline even if the decision is
-// not ready: when the context policies ends, or when all ends if policies have decided. A decision that has begun may continue after the deadline,
-// and keeps its memory and slots until it ends, the memory only until policies have decided.
+// not ready: when the context policies ends, or, if policies have decided, when all ends. A decision that has begun may continue after that. It keeps
+// its slots until it ends, and its memory until policies have decided.
 func (h *reviewHandler) decide(policies, all context.Context, within *slotLimit) (answerStatus, error) {
 	results := make(chan decided, 1)
 	go func() {
@@ -266,8 +265,8 @@ type answerStatus struct {
 	ConditionalDecision *upstreamform.Decision `json:"conditionalDecision,omitempty"`
 }
 
-// statusOf returns the status for a decision, which is conditional only if the client handles that. Conditions that a review cannot hold
-// are folded.
+// statusOf returns the status for a decision, which is conditional only if the client handles conditions. Conditions for which the answer has no form are
+// folded.
 func statusOf(decision authorization.Decision) answerStatus {
 	form, decision := upstreamform.Encode(decision)
 	if form != nil {
@@ -300,7 +299,7 @@ func write(w http.ResponseWriter, code int, answer any) {
 	_ = json.NewEncoder(w).Encode(answer) // a client that has disconnected needs no answer
 }
 
-// withDeadline bounds how long a request may take, and how long its body may take.
+// withDeadline bounds the time to read the body of a request, and the time of the whole request.
 func withDeadline(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		timeout := timeoutOf(r)
@@ -313,7 +312,7 @@ func withDeadline(next http.Handler) http.Handler {
 	})
 }
 
-// shareOf returns a part of the time of a review that has another time than answerTimeout for its policies.
+// shareOf returns a part of the time of a review: shorter in the same way as timeout is shorter than answerTimeout.
 func shareOf(timeout, part time.Duration) time.Duration {
 	return time.Duration(float64(part) * float64(timeout) / float64(answerTimeout))
 }

@@ -50,9 +50,9 @@ var (
 
 // The types of the causes in the details of a refusal that has no entries of policies.
 const (
-	// CauseManifest has the digest of the manifest with which kube-apiserver called the inner door. Each decision that refuses has it.
+	// CauseManifest has the digest of the manifest with which kube-apiserver called the inner door. Each refusal by a decision has this cause.
 	CauseManifest metav1.CauseType = "InnerDoorManifest"
-	// CauseOtherManifest has it if the manifest was written from another configuration than the server has.
+	// CauseOtherManifest has the digest of a manifest that was written from another configuration than the server has.
 	CauseOtherManifest metav1.CauseType = "OtherInnerDoorManifest"
 )
 
@@ -159,7 +159,7 @@ func refuse(w http.ResponseWriter, code int, err error) {
 	http.Error(w, err.Error(), code)
 }
 
-// answer decides a request that came by the manifest with a digest. It refuses canaries whatever the digest is: their sender
+// answer decides a request that came by the manifest with a digest. It refuses canaries before it compares the digest: their sender
 // looks for the digest in the refusal. Only decisions count in the metrics of decisions.
 func (h *Handler) answer(ctx context.Context, request *admissionv1.AdmissionRequest, digest string, started time.Time) *admissionv1.AdmissionResponse {
 	//guard:inner-door-canaries
@@ -210,7 +210,7 @@ func (h *Handler) withTrail(ctx context.Context) (context.Context, func() []stri
 	return h.config.Trail(ctx)
 }
 
-// otherManifest refuses a review that came by a manifest with another digest. Its length tells whether it is one.
+// otherManifest refuses a review that came by a manifest with another digest. The refusal quotes no more of the path than a digest has.
 func (h *Handler) otherManifest(ctx context.Context, request *admissionv1.AdmissionRequest, digest string) *admissionv1.AdmissionResponse {
 	undecided.WithLabelValues(causeOtherManifest).Inc()
 	if len(digest) > len(h.config.Digest) {
@@ -241,8 +241,8 @@ func (h *Handler) denied(request *admissionv1.AdmissionRequest, decision verdict
 	return response
 }
 
-// annotationsOf returns what kube-apiserver adds to the audit event, with a trail, in whose keys kube-apiserver accepts no domain. It
-// has no values of the objects.
+// annotationsOf returns what kube-apiserver adds to the audit event: the decision, and the trail, whose keys lose their domain because kube-apiserver accepts
+// none. There are no values of objects.
 func annotationsOf(decision authorization.Decision, trail []string) map[string]string {
 	annotations := map[string]string{}
 	for pair := range slices.Chunk(trail, 2) {

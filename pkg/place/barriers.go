@@ -18,8 +18,8 @@ import (
 // ValidatingAdmissionPolicy that refuses what a Deny policy denies. It is no Place: it takes single conditions of a decision, whatever the place of the request is.
 // All functions are required, and may be called concurrently.
 type Barriers struct {
-	// Covers reports whether every kube-apiserver is known to have a barrier that refuses a request if a policy denies it. The policy is the
-	// one from which the condition with an ID comes. It must return false for requests that components authorize without sending them.
+	// Covers reports whether every kube-apiserver is known to have a barrier that refuses a request if a policy denies it. The policy is known by the ID of its
+	// condition. Covers must return false for checks that components make without a request that follows.
 	Covers func(conditionID string, a authorizer.Attributes) bool
 	// Audits reports whether kube-apiserver evaluates a policy in Audit for a request at admission, with the barrier of the policy.
 	Audits func(conditionID string, a authorizer.Attributes) bool
@@ -35,8 +35,8 @@ func (b *Barriers) isComplete() bool {
 	return b.Covers != nil && b.Audits != nil && b.LeavesOut != nil && b.IsLocal != nil && b.Known != nil
 }
 
-// WithoutDeny returns a decision on a request without the Deny conditions that barriers enforce, and these conditions. It leaves out none for nil, and
-// none if the place evaluates Deny conditions itself.
+// WithoutDeny splits a decision into the Deny conditions that barriers enforce, and the rest. If b is nil, or if the place evaluates Deny conditions itself, all
+// conditions are in the rest.
 func (b *Barriers) WithoutDeny(decision authorization.Decision, r *Request, p Place) (rest authorization.Decision, enforced []authorization.Condition) {
 	if b == nil || decision.IsUnconditional() || p.Terms().Evaluates == AllEffects || !b.see(r) {
 		return decision, nil
@@ -49,10 +49,10 @@ func (b *Barriers) WithoutDeny(decision authorization.Decision, r *Request, p Pl
 	return rest, enforced
 }
 
-// reasonUncertified is why barriers that cover conditions do not count.
+// reasonUncertified says why the front door denies what barriers would refuse.
 const reasonUncertified = "the client certificate of a kube-apiserver is not known, so that the front door denies what it would leave to a ValidatingAdmissionPolicy"
 
-// problem returns why conditions that barriers cover are not left to them, or "".
+// problem says why conditions that barriers cover are not left to them. It is empty for other conditions.
 func (b *Barriers) problem(decision authorization.Decision, r *Request, p Place) string {
 	if b == nil || b.Known(r.Client) {
 		return ""
@@ -65,7 +65,7 @@ func (b *Barriers) problem(decision authorization.Decision, r *Request, p Place)
 	return reasonUncertified
 }
 
-// see reports whether barriers may see a request.
+// see reports whether barriers may see a request at all.
 //
 //guard:frontdoor-barriers-users-who-left-out
 func (b *Barriers) see(r *Request) bool {
@@ -73,8 +73,7 @@ func (b *Barriers) see(r *Request) bool {
 	return r.Attributes.IsResourceRequest() && !authorization.HasWildcards(r.Attributes) && r.Attributes.GetUser() != nil && !b.LeavesOut(r.Attributes.GetUser()) && b.IsLocal(r.version())
 }
 
-// Leave says of the policies in Audit that barriers evaluate: their results are not known here, because kube-apiserver alone counts
-// them.
+// Leave marks the policies in Audit that barriers evaluate as undetermined: kube-apiserver alone counts their results.
 func (b *Barriers) Leave(r *Request, audit *authorization.Audit) {
 	if b != nil && b.see(r) {
 		audit.SetUndetermined(func(id string) bool { return b.Audits(id, r.Attributes) })

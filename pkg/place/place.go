@@ -23,7 +23,7 @@ import (
 
 // Request is a request, or a review about one.
 type Request struct {
-	// Attributes are what is asked about. They are not embedded, so that authorizers see what they are.
+	// Attributes are what is asked about. They are not embedded, so that authorizers can still ask for the types of the original ones.
 	Attributes authorizer.Attributes
 	// Client is the kube-apiserver that asks. It is nil if the answer is about all kube-apiservers, as the answer to a review of Proviso is.
 	Client *Client
@@ -52,9 +52,10 @@ func (r *Request) with(a authorizer.Attributes) *Request {
 type Place interface {
 	// Terms say what the place does with conditions. They do not change.
 	Terms() Terms
-	// Takes reports whether the place evaluates conditions on a request that stands for one kind of requests, unless there is an obstacle.
+	// Takes reports whether conditions on a request are evaluated at this place. Obstacle may still say that this one does not pass. The request is for one verb
+	// and one resource in one version.
 	Takes(r *Request) bool
-	// Obstacle returns the first obstacle to a request that the place takes, or nil. If ask is nil, it leaves out obstacles for which it must ask.
+	// Obstacle returns the first obstacle to a request that the place takes, or nil. If ask is nil, obstacles that need a question are left out.
 	Obstacle(ctx context.Context, r *Request, ask Asker) *Obstacle
 	// Status returns what the status of policies says about the place now, or nil if enforcementstatus.Facts describe it.
 	Status() enforcementstatus.Place
@@ -68,9 +69,9 @@ type Effects uint8
 const (
 	// NoEffects means that the place folds all conditions.
 	NoEffects Effects = iota
-	// Grants means that a decision passes if it can become Allow and cannot become Deny. Others are folded.
+	// Grants means that the place evaluates a decision that can become Allow and cannot become Deny. Others are folded.
 	Grants
-	// AllEffects means that a decision passes that can become Allow, and that the place refuses what it denies.
+	// AllEffects means that the place evaluates all decisions, and refuses what becomes Deny.
 	AllEffects
 )
 
@@ -87,7 +88,7 @@ type Terms struct {
 	Unseen bool
 	// GetsConditions says that the client gets the conditions. Otherwise the front door answers Allow.
 	GetsConditions bool
-	// HasObstacles says that there may be obstacles, which metrics count.
+	// HasObstacles says that metrics count whether there was an obstacle.
 	HasObstacles bool
 	// Reason begins the reason of an Allow; the conditions follow.
 	Reason string
@@ -95,9 +96,9 @@ type Terms struct {
 
 // Audit says what becomes of policies in Audit.
 type Audit struct {
-	// Leaves has the effects of the policies that the place counts itself.
+	// Leaves has effects: policies with these are counted by the place.
 	Leaves []authorization.Effect
-	// Remainder has the results of the others.
+	// Remainder is what is counted here for the other policies.
 	Remainder authorization.Remainder
 }
 
@@ -157,7 +158,7 @@ func (t *Table) OfNamed(r *Request) Place {
 }
 
 // reasonDenies is why a place does not evaluate conditions that could deny.
-const reasonDenies = "one of them could deny, and kube-apiserver does not call the inner door for requests that another authorizer allows, so that such a request is denied"
+const reasonDenies = "a condition could deny, and kube-apiserver does not call the inner door for requests that another authorizer allows, so that such a request is denied"
 
 // reasonOfOthers is why a place that does not decide again does not evaluate conditions of webhooks.
 const reasonOfOthers = "conditions of other authorizers than the policies are not evaluated there"
@@ -168,8 +169,8 @@ func isOfOthers(s authorization.Set) bool {
 	return !s.Decision.IsUnconditional() && !slices.Contains(names, s.AuthorizerName)
 }
 
-// Evaluated reports whether the conditions of a decision on a request are evaluated, and the problem if not. The problem is empty if there is no place for
-// such requests.
+// Evaluated reports whether the conditions of a decision on a request are evaluated. If not, problem says why; it is empty if there is no place for such
+// requests at all.
 func (t *Table) Evaluated(ctx context.Context, r *Request, decision authorization.Decision, ask Asker) (isEvaluated bool, problem string) {
 	p := t.Of(r)
 	if p.Terms().Evaluates == NoEffects && r.Attributes.GetName() == "" {
@@ -193,7 +194,7 @@ func (t *Table) Evaluated(ctx context.Context, r *Request, decision authorizatio
 	return true, ""
 }
 
-// problem returns why a place does not take a request that it usually takes, or "".
+// problem says why a place that is for such requests does not take this one now. It is empty if there is no such place.
 func (t *Table) problem(r *Request) string {
 	for _, p := range t.places {
 		if p, ok := p.(interface{ Problem(*Request) string }); ok && r.Attributes.IsResourceRequest() {
@@ -210,7 +211,7 @@ func (t *Table) LeavesConditions() bool {
 	return slices.ContainsFunc(t.places, func(p Place) bool { return p.Terms().GetsConditions })
 }
 
-// Asks reports whether there is a place that asks an Asker.
+// Asks reports whether a place may ask an Asker.
 func (t *Table) Asks() bool {
 	return t.LeavesConditions() || slices.ContainsFunc(t.places, func(p Place) bool { return p.Terms().HasObstacles })
 }
@@ -234,7 +235,7 @@ type described struct{}
 // Status implements Place.
 func (described) Status() enforcementstatus.Place { return nil }
 
-// Nowhere is the place of requests whose conditions no component evaluates.
+// Nowhere is the place of requests whose conditions no component evaluates: the front door folds them, as their status says.
 type Nowhere struct{ described }
 
 // Terms implements Place.

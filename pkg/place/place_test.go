@@ -129,7 +129,7 @@ func TestEvaluated(t *testing.T) {
 		{verb: "create", resource: "pods", decision: allows, asked: &asked{err: errBusy}, at: policyv1alpha1.EnforcedAtInnerDoor, want: "another request that looks the same", verbs: []string{"create"}},
 		{verb: "delete", resource: "pods", decision: allows, at: policyv1alpha1.EnforcedAtInnerDoor, want: "the answer may show objects", verbs: []string{"read by get"}},
 		{verb: "delete", resource: "pods", decision: allows, asked: &asked{mayRead: true}, at: policyv1alpha1.EnforcedAtInnerDoor, want: "yes", verbs: []string{"read by get"}},
-		{verb: "create", resource: "pods", client: other, decision: denies, at: policyv1alpha1.EnforcedAtInnerDoor, want: "one of them could deny"},
+		{verb: "create", resource: "pods", client: other, decision: denies, at: policyv1alpha1.EnforcedAtInnerDoor, want: "a condition could deny"},
 		{verb: "create", resource: "pods", decision: denies, at: policyv1alpha1.EnforcedAtInnerDoor, want: "yes"}, // by the barrier
 		{verb: "patch", resource: "pods", decision: allows, asked: &asked{mayRead: true}, at: policyv1alpha1.EnforcedAtFrontDoor, want: "yes", verbs: []string{"read by get"}},
 		{verb: "get", resource: "pods", decision: allows, at: policyv1alpha1.EnforcedAtFrontDoor},

@@ -51,8 +51,8 @@ func chromium(t *testing.T) string {
 	return ""
 }
 
-// serve runs the command, and returns the address of its page.
-func serve(t *testing.T) string {
+// serve runs the command with arguments, and returns the address of its page.
+func serve(t *testing.T, args ...string) string {
 	t.Helper()
 	plugin := filepath.Join(t.TempDir(), "kubectl-proviso")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", plugin, "./cmd/kubectl-proviso")
@@ -60,7 +60,8 @@ func serve(t *testing.T) string {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	cmd := exec.CommandContext(context.Background(), plugin, "playground") // ends in the cleanup
+	cmd := exec.CommandContext(context.Background(), plugin, append([]string{"playground"}, args...)...) // ends in the cleanup
+	cmd.Dir = repository
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -166,8 +167,8 @@ func (v *visit) check(t *testing.T) {
 	v.mutex.Lock()
 	defer v.mutex.Unlock()
 	for _, text := range v.console {
-		// The answer to mistakes is 422, which Chromium logs.
-		if !strings.Contains(text, "status of 422") {
+		// The answer to mistakes is 422, which Chromium logs. For files without the secret it is 403.
+		if !strings.Contains(text, "status of 422") && !strings.Contains(text, "status of 403") {
 			t.Errorf("the console has %q", text)
 		}
 	}
@@ -198,7 +199,7 @@ func (v *visit) text(t *testing.T, expression string) (text string) {
 // isOverflowing finds texts that are wider than the page, or than what shows them and cannot scroll.
 const isOverflowing = `document.documentElement.scrollWidth > innerWidth || [...document.querySelectorAll("body *")].some((e) => {
   const style = getComputedStyle(e);
-  return style.display !== "inline" && style.overflowX !== "auto" && e.clientWidth > 0 && e.scrollWidth > e.clientWidth + 1 && !["TEXTAREA", "SELECT"].includes(e.tagName) && !e.closest(".gutter, .scroll, .manifest, .heard");
+  return style.display !== "inline" && style.overflowX !== "auto" && style.textOverflow !== "ellipsis" && e.clientWidth > 0 && e.scrollWidth > e.clientWidth + 1 && !["TEXTAREA", "SELECT"].includes(e.tagName) && !e.closest(".gutter, .scroll, .manifest, .heard");
 })`
 
 // contrast returns the smallest contrast of a text and its ground.
@@ -313,6 +314,60 @@ func TestPlayground(t *testing.T) {
 		other.await(t, `document.querySelector("#mistakes").innerText.includes("the link is damaged")`)
 	})
 
+	t.Run("nothing allows the request", func(t *testing.T) {
+		v := newVisit(browserContext, t, address)
+		v.run(t, chromedp.Navigate(address))
+		v.await(t, refused)
+		v.run(t, chromedp.Evaluate(`(() => { const s = document.querySelector("#example"); s.value = [...s.options].find((o) => o.textContent === "An object without the label is deleted").value; s.dispatchEvent(new Event("change")); })()`, nil))
+		v.await(t, allowed)
+		v.run(t, chromedp.Click("#rbac", chromedp.ByQuery))
+		v.await(t, refused+` && document.querySelector("#near-miss").innerText.startsWith("Nothing allows the request")`)
+		if got := v.text(t, `document.querySelector("#no-conditions").innerText`); got != "The answer at authorization is no, whatever the object is." {
+			t.Errorf("got %q", got)
+		}
+	})
+
+	t.Run("the verdict stays in view", func(t *testing.T) {
+		v := newVisit(browserContext, t, address)
+		v.run(t, chromedp.Navigate(address))
+		v.await(t, refused)
+		for _, size := range [][2]int64{{400, 800}, {1280, 700}} {
+			v.run(t, inScheme("light", size[0], size[1]))
+			v.await(t, fmt.Sprintf("innerWidth === %d", size[0]))
+			for _, place := range []string{"#policies", "#object", "#near-miss", "#barriers"} {
+				v.run(t, chromedp.Evaluate(fmt.Sprintf(`document.querySelector(%q).scrollIntoView()`, place), nil))
+				if got := v.text(t, fmt.Sprintf(`(() => {
+					const verdict = document.querySelector("#answer").getBoundingClientRect(), box = document.querySelector("#verdict").getBoundingClientRect(), shown = document.querySelector(%q).getBoundingClientRect();
+					if (verdict.top < 0 || verdict.bottom > innerHeight) return "the verdict is at " + verdict.top;
+					if (innerWidth < 1000 && shown.top < box.bottom - 1 && shown.left < box.right) return "the verdict hides what is at " + shown.top;
+					return box.height > innerHeight / 4 ? "the verdict takes " + box.height : "";
+				})()`, place)); got != "" {
+					t.Errorf("%dx%d, %s: %s", size[0], size[1], place, got)
+				}
+			}
+		}
+	})
+
+	t.Run("files of the user", func(t *testing.T) {
+		withFiles := serve(t, "-f", "artifacts/demo/policy-claims.yaml", "-f", "artifacts/demo/claim-gold.yaml")
+		base, fragment, ok := strings.Cut(withFiles, "#")
+		if !ok {
+			t.Fatalf("got the address %q", withFiles)
+		}
+		v := newVisit(browserContext, t, base)
+		v.run(t, chromedp.Navigate(withFiles))
+		v.await(t, refused+` && document.querySelector("#near-miss").innerText.includes("storageClassName")`)
+		if got := v.text(t, `document.querySelector("#example").selectedOptions[0].parentElement.label`); !strings.HasPrefix(got, "Your files: artifacts/demo/policy-claims.yaml") {
+			t.Errorf("got the files %q", got)
+		}
+		if link := v.text(t, "location.href"); strings.Contains(link, fragment) || !strings.HasPrefix(link, base+"#v1.") {
+			t.Errorf("the address of the page is %q", link)
+		}
+		wrong := newVisit(browserContext, t, base)
+		wrong.run(t, chromedp.Navigate(base+"#files.AAAA"))
+		wrong.await(t, `document.querySelector("#mistakes").innerText.includes("open the address that the command has printed")`)
+	})
+
 	t.Run("colours and sizes", func(t *testing.T) {
 		v := newVisit(browserContext, t, address)
 		v.run(t, chromedp.Navigate(address))
@@ -321,7 +376,7 @@ func TestPlayground(t *testing.T) {
 		for _, look := range []struct {
 			scheme        string
 			width, height int64
-		}{{"light", 1280, 1500}, {"light", 1100, 720}, {"dark", 1280, 1500}, {"light", 360, 3000}, {"dark", 360, 3000}} {
+		}{{"light", 1280, 1500}, {"light", 1100, 720}, {"dark", 1280, 1500}, {"light", 360, 3000}, {"dark", 360, 3000}, {"light", 400, 800}} {
 			name := fmt.Sprintf("%s-%d", look.scheme, look.width)
 			v.run(t, inScheme(look.scheme, look.width, look.height))
 			v.await(t, fmt.Sprintf("innerWidth === %d", look.width))

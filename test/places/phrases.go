@@ -122,7 +122,7 @@ var phrases = []struct{ class, phrase string }{
 	{"warning-not-enforced", "this server does not enforce conditions on"},
 	{"warning-versions", "the answer is for the served versions"},
 	{"warning-audit", "would be denied: "},
-	{"problem-deny", "one of them could deny, and"},
+	{"problem-deny", "a condition could deny, and"},
 	{"problem-lacking", "not every kube-apiserver is known to call the inner door, so that such a request may be refused"},
 	{"review-depends", "the decision depends on conditions, which cannot be evaluated or shown here"},
 	{"review-how-to-see", "create the review of authorization.k8s.io/v1alpha1 with"},

@@ -123,7 +123,7 @@ func (o *FrontDoorOptions) config(main genericoptions.SecureServingOptions) (*ap
 	klog.Background().Info("Serving the inner door", "manifest", innerDoor.Digest(), "resources", len(innerDoor.Manifest().Resources))
 	written := innerDoor.Manifest()
 	config.InnerDoor = &apiserver.InnerDoorConfig{Manifest: written}
-	config.Folding = &apiserver.FoldingConfig{
+	config.ConditionalWrites = &apiserver.ConditionalWritesConfig{
 		Resources: written.Resources, LeavesOut: written.LeavesOut, Digest: innerDoor.Digest(), Namespace: written.Namespace,
 	}
 	return config, nil

@@ -334,8 +334,8 @@ func (o CompletedOptions) applyAccess(config *apiserver.Config) error {
 		if frontDoor.ForReviews, err = o.Authorization.kubeAPIServer(min(o.Authorization.AllowCacheTTL, maxInnerDoorTTL), 0, 1); err != nil {
 			return fmt.Errorf("authorization: %w", err)
 		}
-		if frontDoor.Folding != nil {
-			frontDoor.Folding.MissesWebhooks = webhooks != nil && o.asksWebhooksAtFrontDoor() && frontDoor.InnerDoor.Manifest.AsksOthers
+		if frontDoor.ConditionalWrites != nil {
+			frontDoor.ConditionalWrites.MissesWebhooks = webhooks != nil && o.asksWebhooksAtFrontDoor() && frontDoor.InnerDoor.Manifest.AsksOthers
 		}
 		if o.leavesConditions() {
 			frontDoor.Conditions = &apiserver.ConditionsConfig{}

@@ -41,6 +41,9 @@ type Document struct {
 	Source Source
 	// JSON is the object. Its keys are unique.
 	JSON []byte
+	// Text is the document as it is in the file, with its comments. It is empty for an item of a list, and where several objects follow each other without a
+	// separator.
+	Text string
 }
 
 // TypeMeta returns the apiVersion and the kind of the object, or an error if it has none.
@@ -216,7 +219,11 @@ func readFile(path string, in io.Reader) ([]Document, error) {
 		}
 		for _, object := range objects {
 			at.document++
-			documents = append(documents, Document{Source: at, JSON: object})
+			d := Document{Source: at, JSON: object}
+			if len(objects) == 1 {
+				d.Text = string(raw)
+			}
+			documents = append(documents, d)
 		}
 	}
 }

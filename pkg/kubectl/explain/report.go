@@ -7,6 +7,7 @@ package explain
 
 import (
 	"context"
+	"slices"
 
 	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
@@ -26,6 +27,8 @@ type Report struct {
 	// NearMiss is the change that would be allowed, in words. If it is empty, NoNearMiss says why there is none.
 	NearMiss   string `json:"nearMiss,omitempty"`
 	NoNearMiss string `json:"noNearMiss,omitempty"`
+	// NothingAllows says that no authorizer allows or denies the request.
+	NothingAllows bool `json:"nothingAllows,omitempty"`
 	// Conditions are the conditions on which the request depends at authorization, in the order in which they decide.
 	Conditions []answer.Row `json:"conditions,omitempty"`
 	Warnings   []string     `json:"warnings,omitempty"`
@@ -52,6 +55,7 @@ func Documents(ctx context.Context, compilers *simulation.Compilers, documents [
 		Decision: e.Decision, AtAuthorization: e.AtAuthorization, WithObject: e.WithObject, Tree: treeOf(e),
 		NoNearMiss: e.NoNearMiss, Policies: in.policies, Warnings: in.warnings,
 	}
+	r.NothingAllows = e.Decision == answer.No && !slices.ContainsFunc(e.Chain, func(m *member) bool { return m.Decides })
 	if e.NearMiss != nil {
 		r.NearMiss = e.NearMiss.String()
 	}

@@ -16,6 +16,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/proviso-authz/proviso/pkg/kubectl/command"
 )
 
 // address is the only address on which the server listens: the page is for users of this machine.
@@ -33,16 +35,17 @@ const (
 
 // options are the options of the command.
 type options struct {
-	genericiooptions.IOStreams
+	command.Options
 
-	port int
+	files command.Files
+	port  int
 }
 
 var errPort = fmt.Errorf("--port must be a number from 0 to %d", maxPort)
 
 // NewCommand returns the command.
 func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &options{IOStreams: streams}
+	o := &options{Options: command.Options{IOStreams: streams}}
 	cmd := &cobra.Command{
 		Use:   "playground",
 		Short: "Try policies on a local page",
@@ -53,17 +56,25 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
  authorizer, the near miss, the conditions of the request, and the barriers to which Deny
  policies compile.
 
+ With -f, the page begins with your files: policies, and the tests of a PolicyTest, reviews
+ or objects, each of which becomes a request. Files are read once, and not changed. The
+ address has a secret, without which the page does not show them.
+
  Policies are compiled and evaluated as by the server and by explain. The page needs no
  cluster and no network. Its link has all that is in the editors; the link is not sent to
  the server. The command ends on Ctrl-C.`,
 		Example: `  # Serve the page until Ctrl-C
   kubectl proviso playground
 
+  # Begin with policies and an object of yours
+  kubectl proviso playground -f artifacts/demo/policy-claims.yaml -f artifacts/demo/claim-gold.yaml
+
   # Serve it on a certain port
   kubectl proviso playground --port=18421`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
+	o.files.AddFlags(cmd.Flags(), "Files or directories with policies, and with tests, requests or objects. - is standard input.", "Process the directories of -f recursively.")
 	cmd.Flags().IntVar(&o.port, "port", o.port, "Port of the page. With 0, a free port is chosen.")
 	return cmd
 }
@@ -73,12 +84,19 @@ func (o *options) run(ctx context.Context) error {
 	if o.port < 0 || o.port > maxPort {
 		return errPort
 	}
+	var files *example
+	if len(o.files.Names) > 0 {
+		var err error
+		if files, err = readFiles(&o.files, &o.Options); err != nil {
+			return err
+		}
+	}
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp4", net.JoinHostPort(address, strconv.Itoa(o.port)))
 	if err != nil {
 		return fmt.Errorf("--port: %w", err)
 	}
-	handler, err := newHandler(listener.Addr().String())
+	handler, fragment, err := newHandler(listener.Addr().String(), files)
 	if err != nil {
 		_ = listener.Close()
 		return err
@@ -87,7 +105,7 @@ func (o *options) run(ctx context.Context) error {
 		Handler: handler, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
-	if _, err := fmt.Fprintf(o.Out, "The playground is at http://%s/\nPress Ctrl-C to stop.\n", listener.Addr()); err != nil {
+	if _, err := fmt.Fprintf(o.Out, "The playground is at http://%s/%s\nPress Ctrl-C to stop.\n", listener.Addr(), fragment); err != nil {
 		_ = listener.Close()
 		return err
 	}

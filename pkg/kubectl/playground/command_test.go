@@ -101,7 +101,6 @@ func TestPlaygroundRun(t *testing.T) {
 
 // TestExamplesOfHelp runs the commands in the help.
 func TestExamplesOfHelp(t *testing.T) {
-	t.Parallel()
 	help, err := os.ReadFile(filepath.Join("..", "testdata", "help-playground.txt"))
 	if err != nil {
 		t.Fatal(err)
@@ -109,12 +108,15 @@ func TestExamplesOfHelp(t *testing.T) {
 	_, examples, _ := strings.Cut(string(help), "Examples:\n")
 	examples, _, _ = strings.Cut(examples, "\nFlags:")
 	commands := regexp.MustCompile(`(?m)^  kubectl proviso playground(.*)$`).FindAllStringSubmatch(examples, -1)
-	if len(commands) != 2 {
+	if len(commands) != 3 {
 		t.Errorf("found the commands %q", commands)
 	}
+	t.Chdir(filepath.Join("..", "..", ".."))
 	for _, c := range commands {
 		lines, stop := start(t, strings.Fields(c[1])...)
-		if _, port, _ := strings.Cut(c[1], "--port="); !strings.HasSuffix(lines[0], port+"/") {
+		_, port, _ := strings.Cut(c[1], "--port=")
+		_, fragment, hasFiles := strings.Cut(lines[0], "/#files.")
+		if !strings.Contains(lines[0], port+"/") || hasFiles != strings.Contains(c[1], "-f ") || hasFiles && len(fragment) < 20 {
 			t.Errorf("got %q", lines)
 		}
 		stop()

@@ -10,12 +10,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	kjson "sigs.k8s.io/json"
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
+	answers "github.com/proviso-authz/proviso/pkg/kubectl/answer"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 	"github.com/proviso-authz/proviso/pkg/kubectl/explain"
+	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 	"github.com/proviso-authz/proviso/pkg/kubectl/render"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
@@ -82,12 +85,29 @@ func decide(ctx context.Context, compilers *simulation.Compilers, q *question) *
 	a.NearMiss = printable.Text(a.NearMiss)
 	for i := range a.Conditions {
 		row := &a.Conditions[i]
-		row.Condition, row.Expression, row.Description = printable.Text(row.Condition), printable.Text(row.Expression), printable.Text(row.Description)
+		nameVariables(row, report.Policies)
+		row.Condition, row.Expression, row.Description = printable.Lines(row.Condition), printable.Lines(row.Expression), printable.Text(row.Description)
 	}
 	for i, warning := range a.Warnings {
 		a.Warnings[i] = printable.Text(warning)
 	}
 	return a
+}
+
+// conditionWidth is the length from which a condition is shown with the variables of its policy.
+const conditionWidth = 60
+
+// nameVariables puts the variables of its policy into a condition, which has their expressions in place of them.
+func nameVariables(row *answers.Row, policies []policyfile.Policy) {
+	if row.Condition != row.Expression {
+		return // it is in words
+	}
+	for i := range policies {
+		if key := policies[i].Key; strings.TrimPrefix(key.Namespace+"/"+key.Name, "/") == row.Policy {
+			row.Condition = strings.Join(answers.Named(row.Expression, policies[i].Spec.Variables, conditionWidth), "\n")
+			row.Expression = row.Condition
+		}
+	}
 }
 
 // documents returns the documents in the editors, or all mistakes in them.

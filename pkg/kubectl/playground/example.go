@@ -17,7 +17,7 @@ import (
 	"github.com/proviso-authz/proviso/artifacts"
 )
 
-// example is an example or a template of the project: its policies, and the requests of its tests.
+// example is an example or a template of the project, or what -f names: its policies, and the requests of its tests.
 type example struct {
 	Name       string           `json:"name"`
 	Title      string           `json:"title"`
@@ -36,7 +36,9 @@ type exampleRequest struct {
 
 // exampleSuite is what an example needs of a PolicyTest.
 type exampleSuite struct {
-	Tests []struct {
+	Policies    []string         `json:"policies"`
+	Permissions []map[string]any `json:"permissions"`
+	Tests       []struct {
 		Name        string           `json:"name"`
 		Request     map[string]any   `json:"request"`
 		RequestFile string           `json:"requestFile"`
@@ -44,6 +46,22 @@ type exampleSuite struct {
 		DataFile    string           `json:"dataFile"`
 		Permissions []map[string]any `json:"permissions"`
 	} `json:"tests"`
+}
+
+// requests returns the requests of the tests. read reads the files that they name.
+func (s *exampleSuite) requests(read func(name string) (string, error)) (requests []exampleRequest, err error) {
+	for i := range s.Tests {
+		t := &s.Tests[i]
+		r := exampleRequest{Title: t.Name, RBACAllows: len(t.Permissions) > 0 || t.Permissions == nil && len(s.Permissions) > 0}
+		if r.Request, err = review(read, t.RequestFile, kindRequest, "spec", t.Request); err != nil {
+			return nil, err
+		}
+		if r.Object, err = review(read, t.DataFile, kindData, "request", t.Data); err != nil {
+			return nil, err
+		}
+		requests = append(requests, r)
+	}
+	return requests, nil
 }
 
 // readExamples returns the examples that have tests, the cookbook before the templates, in the order of their names.
@@ -85,18 +103,8 @@ func readExample(dir string) (*example, error) {
 	if err := yaml.Unmarshal([]byte(text), &suite); err != nil {
 		return nil, err
 	}
-	for i := range suite.Tests {
-		t := &suite.Tests[i]
-		r := exampleRequest{Title: t.Name, RBACAllows: len(t.Permissions) > 0}
-		if r.Request, err = review(read, t.RequestFile, kindRequest, "spec", t.Request); err != nil {
-			return nil, err
-		}
-		if r.Object, err = review(read, t.DataFile, kindData, "request", t.Data); err != nil {
-			return nil, err
-		}
-		e.Requests = append(e.Requests, r)
-	}
-	return e, nil
+	e.Requests, err = suite.requests(read)
+	return e, err
 }
 
 // review returns the text of a review: of a file, or with the value of a field. There is none without both.

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -16,17 +17,28 @@ import (
 // step is a step of the path of a field: a name, an index or a key in brackets.
 var step = regexp.MustCompile(`^\.?([^.\[\]]+)|^\[([^\]]*)\]`)
 
-// lineOfField returns the line of a field of the document that begins in a line of a text. If the field is not there, it is the line of
-// the field around it, or the first line of the document that has more than comments.
-func lineOfField(text string, begin int, path string) int {
-	lines := strings.SplitAfter(text, "\n")
-	if begin > len(lines) {
-		return begin
+// found is a field in a text, or what there is of its path.
+type found struct {
+	// lines are the lines of the text.
+	lines []string
+	// line is the line of the field, from 1. If the field is not there, it is the line of the field around it, or the first line of the document that has more
+	// than comments.
+	line int
+	// value is the value of the field, or nil, and begin the line of the text with which its document begins.
+	value *yaml.Node
+	begin int
+}
+
+// find finds a field of the document that begins in a line of a text.
+func find(text string, begin int, path string) *found {
+	f := &found{lines: strings.SplitAfter(text, "\n"), line: begin, begin: begin}
+	if begin > len(f.lines) {
+		return f
 	}
 	root := &yaml.Node{}
 	// The decoder stops at the next document.
-	if yaml.NewDecoder(strings.NewReader(strings.Join(lines[begin-1:], ""))).Decode(root) != nil || len(root.Content) == 0 {
-		return begin
+	if yaml.NewDecoder(strings.NewReader(strings.Join(f.lines[begin-1:], ""))).Decode(root) != nil || len(root.Content) == 0 {
+		return f
 	}
 	node, line := root.Content[0], root.Content[0].Line
 	for path != "" {
@@ -35,14 +47,58 @@ func lineOfField(text string, begin int, path string) int {
 			break
 		}
 		path = path[len(m[0]):]
-		name := m[1] + m[2]
-		found, at := child(node, name)
-		if found == nil {
+		next, at := child(node, m[1]+m[2])
+		if next == nil {
 			break
 		}
-		node, line = found, at
+		node, line = next, at
 	}
-	return begin + line - 1
+	f.line = begin + line - 1
+	if path == "" {
+		f.value = node
+	}
+	return f
+}
+
+// lineOf returns the line of the text with a place in the value of the field, whose lines and columns count from 1. YAML may fold the lines of a value, so that the
+// characters before the place are counted, without white space.
+func (f *found) lineOf(line, column int) int {
+	if f.value == nil || f.value.Kind != yaml.ScalarNode {
+		return f.line
+	}
+	before, all := 0, 0
+	for i, text := range strings.Split(f.value.Value, "\n") {
+		for j, r := range []rune(text) {
+			if unicode.IsSpace(r) {
+				continue
+			}
+			if all++; i+1 < line || i+1 == line && j+1 < column {
+				before++
+			}
+		}
+	}
+	before = min(before, all-1) // a place behind the end is at the last character
+	at, from := f.begin+f.value.Line-1, f.value.Column-1
+	switch f.value.Style {
+	case yaml.LiteralStyle, yaml.FoldedStyle: // the text begins below | or >
+		at, from = at+1, 0
+	case yaml.DoubleQuotedStyle, yaml.SingleQuotedStyle:
+		from++
+	case yaml.TaggedStyle, yaml.FlowStyle:
+	}
+	for ; at <= len(f.lines); at, from = at+1, 0 {
+		runes := []rune(f.lines[at-1])
+		for _, r := range runes[min(from, len(runes)):] {
+			switch {
+			case unicode.IsSpace(r):
+			case before <= 0:
+				return at
+			default:
+				before--
+			}
+		}
+	}
+	return f.line
 }
 
 // child returns a field of a map or an element of a list, and its line.

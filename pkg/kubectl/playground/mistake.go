@@ -44,10 +44,32 @@ func (q *question) mistakesOf(editor string, errs []error) (mistakes []mistake) 
 	return mistakes
 }
 
+// inExpression is a place in an expression in a message of the compiler. Lines and columns count from 1.
+var inExpression = regexp.MustCompile(`(?:expression does not compile: )?ERROR: <input>:(\d+):(\d+): `)
+
+// compileError returns an error about an expression, if err is one, and the first place in the expression that it names.
+func compileError(err error) (invalid *field.Error, line, column int) {
+	invalid, ok := errors.AsType[*field.Error](err)
+	if !ok {
+		return nil, 0, 0
+	}
+	m := inExpression.FindStringSubmatch(invalid.Detail)
+	if m == nil {
+		return nil, 0, 0
+	}
+	line, _ = strconv.Atoi(m[1])
+	column, _ = strconv.Atoi(m[2])
+	return invalid, line, column
+}
+
 // lineInDocument is the line of a mistake of YAML, which counts from the beginning of the document.
 var lineInDocument = regexp.MustCompile(`\b(?:yaml: )?(?:unmarshal errors:\n\s*)?line (\d+): `)
 
+// message returns the text of an error without what the editor shows: the line, and the expression.
 func message(err error) string {
+	if invalid, _, _ := compileError(err); invalid != nil {
+		return invalid.Field + ": " + inExpression.ReplaceAllString(invalid.Detail, "")
+	}
 	return lineInDocument.ReplaceAllString(strings.TrimPrefix(err.Error(), "error converting YAML to JSON: "), "")
 }
 
@@ -64,12 +86,15 @@ func (q *question) lineOf(err *document.Error) int {
 		line, _ := strconv.Atoi(m[1])
 		return begin + line - 1
 	}
+	text := map[string]string{editorPolicies: q.Policies, editorRequest: q.Request, editorObject: q.Object}[err.Source.Path]
+	if invalid, line, column := compileError(err.Err); invalid != nil {
+		return find(text, begin, invalid.Field).lineOf(line, column)
+	}
 	path := ""
 	if invalid, ok := errors.AsType[*field.Error](err.Err); ok {
 		path = invalid.Field
 	} else if m := fieldInMessage.FindStringSubmatch(err.Err.Error()); m != nil {
 		path = m[1]
 	}
-	text := map[string]string{editorPolicies: q.Policies, editorRequest: q.Request, editorObject: q.Object}[err.Source.Path]
-	return lineOfField(text, begin, path)
+	return find(text, begin, path).line
 }

@@ -27,7 +27,7 @@ const testHost = "127.0.0.1:8090"
 
 func newTestHandler(t *testing.T) http.Handler {
 	t.Helper()
-	handler, err := newHandler(testHost)
+	handler, _, err := newHandler(testHost, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,6 +131,35 @@ func TestPlaygroundDecide(t *testing.T) {
 	}
 }
 
+// TestNamedConditions shows long conditions with the variables of their policy.
+func TestNamedConditions(t *testing.T) {
+	t.Parallel()
+	policy := strings.Replace(testPolicy, `condition: object.spec.class == "dev"`, `variables: [{name: classes, expression: "object.spec.pools.map(p, p.class)"}]
+  condition: variables.classes.all(c, c == "dev") && size(variables.classes) < 4`, 1)
+	a, status := ask(t, newTestHandler(t), question{Policies: policy, Request: testRequest("create")})
+	const want = "variables.classes.all(c, c == \"dev\") && size(variables.classes) < 4\n  variables.classes = object.spec.pools.map(p, p.class)"
+	if status != http.StatusOK || len(a.Conditions) != 1 || a.Conditions[0].Condition != want || a.Conditions[0].Expression != want {
+		t.Errorf("got %d %+v", status, a.Conditions)
+	}
+}
+
+// TestNothingAllows tells a request that nothing allows from one that is denied.
+func TestNothingAllows(t *testing.T) {
+	t.Parallel()
+	handler := newTestHandler(t)
+	gold := strings.Replace(testObject, "gold", "prod", 1)
+	for _, tc := range []struct {
+		object     string
+		rbacAllows bool
+		want       bool
+	}{{object: testObject, want: true}, {object: testObject, rbacAllows: true}, {object: gold, rbacAllows: true}, {object: gold}} {
+		a, status := ask(t, handler, question{Policies: testDenial, Request: testRequest("create"), Object: tc.object, RBACAllows: tc.rbacAllows})
+		if status != http.StatusOK || a.NothingAllows != tc.want {
+			t.Errorf("%+v: got %d, %t: %s", tc, status, a.NothingAllows, a.Decision)
+		}
+	}
+}
+
 // TestObjects decides for objects in the forms that the editor accepts.
 func TestObjects(t *testing.T) {
 	t.Parallel()
@@ -181,10 +210,22 @@ func TestMistakes(t *testing.T) {
 		{name: "nothing", change: func(q *question) { *q = question{} }, want: []string{"policies:0: write a policy", "request:0: write one SubjectAccessReview"}},
 		{name: "no YAML", change: func(q *question) { q.Policies = "a: b\nc: [" }, want: []string{"policies:2: did not find expected node content"}},
 		{name: "no YAML in the second document", change: func(q *question) { q.Policies += "---\n\na: b\n  c: d" }, want: []string{"policies:13: "}},
-		{name: "a condition that does not compile", change: func(q *question) { q.Policies = strings.Replace(q.Policies, `== "dev"`, `=== "dev"`, 1) }, want: []string{`policies:9: ClusterAuthorizationPolicy "dev": spec.condition: Invalid value`}},
+		{name: "a condition that does not compile", change: func(q *question) { q.Policies = strings.Replace(q.Policies, `== "dev"`, `=== "dev"`, 1) }, want: []string{`policies:9: spec.condition: Syntax error: token recognition error at: '= '`}},
+		{name: "a condition of folded lines", change: func(q *question) {
+			q.Policies = strings.Replace(q.Policies, `condition: object.spec.class == "dev"`, "condition: >-\n    object.spec.class\n    == \"dev\" &&\n\n    objekt.a", 1)
+		}, want: []string{`policies:13: spec.condition: undeclared reference to 'objekt', did you mean 'object'?`}},
+		{name: "a condition of kept lines", change: func(q *question) {
+			q.Policies = strings.Replace(q.Policies, `condition: object.spec.class == "dev"`, "condition: |\n    object.spec.class == \"dev\" && // ü\n      objekt.a\n  # the end", 1)
+		}, want: []string{`policies:11: spec.condition: undeclared reference to 'objekt'`}},
+		{name: "a condition that ends too early", change: func(q *question) {
+			q.Policies = strings.Replace(q.Policies, `condition: object.spec.class == "dev"`, "condition: >-\n    object.spec.class\n    ==\n# the end", 1)
+		}, want: []string{`policies:11: spec.condition: Syntax error: mismatched input '<EOF>' (the expression ends too early)`}},
+		{name: "a condition in quotes", change: func(q *question) {
+			q.Policies = strings.Replace(q.Policies, `condition: object.spec.class == "dev"`, "condition: \"object.spec.class\n    == objekt.a\"", 1)
+		}, want: []string{`policies:10: spec.condition: undeclared reference to 'objekt'`}},
 		{name: "a condition of the second policy", change: func(q *question) {
 			q.Policies += "---\n" + strings.Replace(testDenial, "object.spec", "objekt.spec", 1)
-		}, want: []string{`policies:17: ClusterAuthorizationPolicy "no-prod": spec.condition: Invalid value`}},
+		}, want: []string{`policies:17: spec.condition: undeclared reference to 'objekt'`}},
 		{name: "an unknown field", change: func(q *question) { q.Policies = strings.Replace(q.Policies, "effect:", "efect:", 1) }, want: []string{`policies:6: strict decoding error: unknown field "spec.efect"`}},
 		{name: "a field in a list", change: func(q *question) {
 			q.Policies = strings.Replace(q.Policies, "rules: [{verbs: [create, update, delete]", "rules:\n  - {verbs: []", 1)
@@ -272,6 +313,7 @@ func TestPlaygroundRefusals(t *testing.T) {
 		{name: "the examples", method: "GET", path: "/api/v1/examples", want: 200},
 		{name: "a decision", method: "POST", path: decidePath, body: string(body), want: 200},
 		{name: "a decision for the page", method: "POST", path: decidePath, body: string(body), headers: map[string]string{"Origin": "http://" + testHost, "Sec-Fetch-Site": "same-origin"}, want: 200},
+		{name: "the files of a playground without files", method: "GET", path: "/api/v1/files", headers: map[string]string{"Authorization": "Bearer "}, want: 403},
 		{name: "another name for this machine", method: "GET", path: "/", headers: map[string]string{"Host": "localhost:8090"}, want: 421},
 		{name: "a name of an attacker", method: "POST", path: decidePath, body: string(body), headers: map[string]string{"Host": "evil.example:8090"}, want: 421},
 		{name: "a name of an attacker for the page", method: "GET", path: "/", headers: map[string]string{"Host": "evil.example:8090"}, want: 421},

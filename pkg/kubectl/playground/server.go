@@ -7,6 +7,8 @@ package playground
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/subtle"
 	"embed"
 	"encoding/json"
 	"errors"
@@ -15,6 +17,7 @@ import (
 	"mime"
 	"net/http"
 	"runtime"
+	"strings"
 	"time"
 
 	kjson "sigs.k8s.io/json"
@@ -54,6 +57,9 @@ type server struct {
 	// host is the address of the server, which requests must name.
 	host      string
 	compilers *simulation.Compilers
+	// files are what -f names, or nil. secret is what a page needs to see them: other users of the machine reach the server, too.
+	files  *example
+	secret string
 	// running has an entry for each decision that is being made.
 	running chan struct{}
 	// timeout bounds a decision, and wait the time before it.
@@ -62,17 +68,24 @@ type server struct {
 	decide func(ctx context.Context, c *simulation.Compilers, q *question) *answer
 }
 
-// newHandler returns the handler of the server with an address.
-func newHandler(host string) (http.Handler, error) {
+// filesFragment begins the fragment of the address with files.
+const filesFragment = "#files."
+
+// newHandler returns the handler of the server with an address, and the fragment of the address with which the page begins. Without files, it is empty.
+func newHandler(host string, files *example) (handler http.Handler, fragment string, err error) {
 	compilers, err := simulation.NewCompilers()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	s := &server{
-		host: host, compilers: compilers, running: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), timeout: decideTimeout, wait: waitTimeout,
+		host: host, files: files, secret: rand.Text(), compilers: compilers, running: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)), timeout: decideTimeout, wait: waitTimeout,
 		decide: decide,
 	}
-	return s.handler()
+	if files != nil {
+		fragment = filesFragment + s.secret
+	}
+	handler, err = s.handler()
+	return handler, fragment, err
 }
 
 func (s *server) handler() (http.Handler, error) {
@@ -90,6 +103,7 @@ func (s *server) handler() (http.Handler, error) {
 		mux.Handle("GET "+path, static)
 	}
 	mux.HandleFunc("GET /api/v1/examples", func(w http.ResponseWriter, _ *http.Request) { write(w, http.StatusOK, examples) })
+	mux.HandleFunc("GET /api/v1/files", s.serveFiles)
 	mux.HandleFunc("POST /api/v1/decide", s.serveDecision)
 	protected := http.NewCrossOriginProtection()
 	protected.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -117,6 +131,17 @@ func (s *server) guarded(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// serveFiles answers the request for the files, which names the secret.
+func (s *server) serveFiles(w http.ResponseWriter, r *http.Request) {
+	secret, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	//guard:playground-files-secret
+	if s.files == nil || subtle.ConstantTimeCompare([]byte(secret), []byte(s.secret)) != 1 {
+		fail(w, http.StatusForbidden, "these files were not given to this playground: open the address that the command has printed")
+		return
+	}
+	write(w, http.StatusOK, s.files)
 }
 
 // The errors of requests.

@@ -45,7 +45,7 @@ func testStatus(t *testing.T, r *rig) {
 		poll.Holds(t, policy+" is "+want[1], func() bool { return strings.HasPrefix(r.enforcementOf(t, policy), want[1]+want[0]) })
 	}
 	for review, want := range map[[2]string]string{
-		{"dana", "persistentvolumeclaims"}: "", {"nina", "pods"}: "does not enforce conditions on create pods", {"nina", "secrets"}: "one of them could deny",
+		{"dana", "persistentvolumeclaims"}: "", {"nina", "pods"}: "does not enforce conditions on create pods", {"nina", "secrets"}: "a condition could deny",
 	} {
 		output, err := r.Kubectl(t.Context(), strings.NewReplacer("USER", review[0], "RESOURCE", review[1]).Replace(plane.TestData(t, "status-review.yaml")), "create", "-f", "-", "--output=yaml")
 		if err != nil || !strings.Contains(output, "conditionsChain") || !strings.Contains(output, want) || strings.Contains(output, "Warning:") != (want != "") {

@@ -144,7 +144,7 @@ function show(answer) {
   byId("at-authorization").textContent = answers[answer.atAuthorization];
   byId("with-object").textContent = answers[answer.withObject] ?? "no object, or data are missing";
   byId("near-miss-part").hidden = !answer.nearMiss && !answer.noNearMiss;
-  byId("near-miss").textContent = answer.nearMiss ?? sentence(answer.noNearMiss ?? "");
+  byId("near-miss").textContent = answer.nearMiss ?? (answer.nothingAllows && !byId("rbac").checked ? nothingAllows : sentence(answer.noNearMiss ?? ""));
   byId("near-miss").className = answer.nearMiss ? "found" : "";
   byId("tree").replaceChildren(...(answer.tree.entries ?? []).filter((e) => !e.text.startsWith("near miss: ")).map(branch));
   showConditions(answer.conditions ?? [], answer.atAuthorization);
@@ -154,6 +154,8 @@ function show(answer) {
   byId("parts").hidden = false;
   say("The answer is " + answers[answer.decision] + "." + (answer.nearMiss ? " Near miss: " + answer.nearMiss + "." : ""));
 }
+
+const nothingAllows = "Nothing allows the request: an Allow policy or RBAC must. To try what Deny policies refuse, tick “RBAC allows the request”.";
 
 const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1) + ".";
 
@@ -176,8 +178,9 @@ function branch(entry) {
 }
 
 function showConditions(rows, decision) {
-  byId("conditions-scroll").hidden = rows.length === 0;
-  byId("no-conditions").textContent = rows.length === 0
+  const depends = rows.length > 0 && decision === "yes-if";
+  byId("conditions-scroll").hidden = !depends;
+  byId("no-conditions").textContent = !depends
     ? "The answer at authorization is " + answers[decision] + ", whatever the object is."
     : "The answer at authorization depends on these conditions. The first that is true decides.";
   byId("conditions").replaceChildren(...rows.map((row) => {
@@ -237,14 +240,26 @@ function goTo(name, line) {
 
 // Examples.
 
+const filesFragment = "#files.";
 let examples = [];
 
+async function load(path, headers = {}) {
+  const response = await fetch(path, { headers, cache: "no-store", credentials: "omit" });
+  const body = await response.json();
+  if (!response.ok) throw new Error(body.errors[0].message);
+  return body;
+}
+
+// loadExamples lists the examples, and before them the files of -f, if the address has their secret.
 async function loadExamples() {
-  const response = await fetch("/api/v1/examples", { cache: "no-store", credentials: "omit" });
-  examples = await response.json();
+  const files = [];
+  if (location.hash.startsWith(filesFragment)) {
+    files.push(await load("/api/v1/files", { Authorization: "Bearer " + location.hash.slice(filesFragment.length) }));
+  }
+  examples = [...files, ...await load("/api/v1/examples")];
   for (const [i, e] of examples.entries()) {
     const group = document.createElement("optgroup");
-    group.label = e.isTemplate ? "Template: " + e.title : e.title;
+    group.label = e.name === "files" ? "Your files: " + e.title : e.isTemplate ? "Template: " + e.title : e.title;
     for (const [j, r] of e.requests.entries()) {
       const option = element("option", "", r.title);
       option.value = i + "." + j;
@@ -296,7 +311,7 @@ byId("rbac").addEventListener("change", decide);
 byId("decide").addEventListener("click", decide);
 byId("link").addEventListener("click", copyLink);
 byId("example").addEventListener("change", chooseExample);
-document.querySelector(".skip").addEventListener("click", (e) => { e.preventDefault(); byId("result").focus(); });
+document.querySelector(".skip").addEventListener("click", (e) => { e.preventDefault(); byId("verdict").focus(); });
 window.addEventListener("hashchange", readLink);
 document.addEventListener("keydown", (e) => {
   if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) {
@@ -305,12 +320,18 @@ document.addEventListener("keydown", (e) => {
   }
 });
 
+let failure = "";
 try {
   await loadExamples();
-} catch {
-  show({ errors: [{ message: "the playground does not answer: is the command still running?" }] });
+} catch (err) {
+  failure = err instanceof TypeError ? "the playground does not answer: is the command still running?" : err.message;
 }
-if (location.hash === "" || !(await readLink())) {
+if (failure !== "") {
+  show({ errors: [{ message: failure }] });
+} else if (examples[0]?.name === "files") {
+  byId("example").value = "0.0";
+  chooseExample();
+} else if (location.hash === "" || !(await readLink())) {
   const first = examples.findIndex((e) => e.name === "storage-class");
   const refused = first < 0 ? -1 : examples[first].requests.findIndex((r) => r.object !== "" && r.title.includes("another"));
   if (refused >= 0) {

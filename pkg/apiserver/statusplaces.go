@@ -27,19 +27,19 @@ import (
 // have the same result.
 const placesInterval = 3 * time.Second
 
-// places keeps the enforcementstatus.Places of the server up to date, from which comes the status of policies.
-type places struct {
+// statusPlaces keeps the enforcementstatus.Places of the server up to date, from which comes the status of policies.
+type statusPlaces struct {
 	// table has the places. Those that enforcementstatus.Facts describe have facts of their own here.
-	table   *place.Table
-	folding *folding
+	table             *place.Table
+	conditionalWrites *conditionalWrites
 	// services has the APIServices. It is nil without a client of kube-apiserver.
 	services *registration.Services
 	// own observes which server kube-apiserver calls for the resources of this server. It is nil without a client of kube-apiserver.
 	own *registration.Watcher
 	// aggregated has the EnforcementConfigurations.
 	aggregated *aggregated.Enforcement
-	// capability has the kube-apiservers that handle conditions. It is nil if none gets any.
-	capability *cluster.Conditions
+	// conditions has the kube-apiservers that handle conditions. It is nil if none gets any.
+	conditions *cluster.Conditions
 	// excluded returns the resources about which kube-apiserver gets no conditions.
 	excluded func() []schema.GroupResource
 	// versions has the last known versions of each group.
@@ -49,21 +49,21 @@ type places struct {
 	current atomic.Pointer[enforcementstatus.Places]
 }
 
-// newPlaces returns places of a table. excluded returns the resources about which kube-apiserver gets no conditions.
-func newPlaces(table *place.Table, o *others, excluded func() []schema.GroupResource) *places {
-	p := &places{table: table, folding: o.folding, services: o.services, own: o.own, aggregated: o.enforcement, capability: o.capability, excluded: excluded, versions: map[string]map[string]bool{}}
+// newStatusPlaces returns statusPlaces of a table. excluded returns the resources about which kube-apiserver gets no conditions.
+func newStatusPlaces(table *place.Table, o *components, excluded func() []schema.GroupResource) *statusPlaces {
+	p := &statusPlaces{table: table, conditionalWrites: o.conditionalWrites, services: o.services, own: o.own, aggregated: o.enforcement, conditions: o.conditions, excluded: excluded, versions: map[string]map[string]bool{}}
 	p.current.Store(enforcementstatus.NewPlaces(p.facts()))
 	return p
 }
 
 // run keeps the places up to date until ctx ends, and calls changed after each change.
-func (p *places) run(ctx context.Context, changed func()) {
+func (p *statusPlaces) run(ctx context.Context, changed func()) {
 	var before *enforcementstatus.Places
 	wait.UntilWithContext(ctx, func(context.Context) { before = p.look(before, changed) }, placesInterval)
 }
 
 // look reads the facts and returns them as Places. If they equal before, they become current.
-func (p *places) look(before *enforcementstatus.Places, changed func()) *enforcementstatus.Places {
+func (p *statusPlaces) look(before *enforcementstatus.Places, changed func()) *enforcementstatus.Places {
 	now := enforcementstatus.NewPlaces(p.facts())
 	if now.Equal(before) && !now.Equal(p.current.Load()) {
 		p.current.Store(now)
@@ -74,20 +74,20 @@ func (p *places) look(before *enforcementstatus.Places, changed func()) *enforce
 
 // facts reads the facts about other components. If the versions of a group cannot be read any more, the last known ones stay: at that
 // time no kube-apiserver is known to call the inner door either, and the status says so.
-func (p *places) facts() enforcementstatus.Facts {
+func (p *statusPlaces) facts() enforcementstatus.Facts {
 	facts := enforcementstatus.Facts{Unread: !p.aggregated.IsRead()} // first, because the configurations may be loaded meanwhile
-	if p.folding != nil {
-		facts.InnerDoor = &enforcementstatus.InnerDoor{MissesWebhooks: p.folding.config.MissesWebhooks}
-		facts.InnerDoor.Lacking, facts.InnerDoor.Probed = p.folding.prober.Unknown()
-		if p.capability != nil { // a server that handles conditions does without the inner door
-			facts.InnerDoor.Lacking = slices.DeleteFunc(facts.InnerDoor.Lacking, p.capability.Handles)
+	if p.conditionalWrites != nil {
+		facts.InnerDoor = &enforcementstatus.InnerDoor{MissesWebhooks: p.conditionalWrites.config.MissesWebhooks}
+		facts.InnerDoor.Lacking, facts.InnerDoor.Probed = p.conditionalWrites.prober.Unknown()
+		if p.conditions != nil { // a server that handles conditions does without the inner door
+			facts.InnerDoor.Lacking = slices.DeleteFunc(facts.InnerDoor.Lacking, p.conditions.Handles)
 		}
-		for _, r := range p.folding.config.Resources {
+		for _, r := range p.conditionalWrites.config.Resources {
 			facts.InnerDoor.Writes = append(facts.InnerDoor.Writes, enforcementstatus.Writes{
 				Resource: schema.GroupResource{Group: r.Group, Resource: r.Resource}, Subresource: r.Subresource, Verbs: r.Verbs(),
 			})
 		}
-		facts.InnerDoor.Probed = p.readVersions(groupsOf(p.folding.config.Resources)) && facts.InnerDoor.Probed
+		facts.InnerDoor.Probed = p.readVersions(groupsOf(p.conditionalWrites.config.Resources)) && facts.InnerDoor.Probed
 	}
 	var groups []string
 	for _, r := range p.aggregated.Resources() {
@@ -122,7 +122,7 @@ func groupsOf(resources []innerdoor.Resource) []string {
 }
 
 // readVersions reads the versions of groups. It returns false if no versions have ever been known.
-func (p *places) readVersions(groups []string) bool {
+func (p *statusPlaces) readVersions(groups []string) bool {
 	if p.services == nil {
 		return false
 	}

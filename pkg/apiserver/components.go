@@ -17,24 +17,24 @@ import (
 	"github.com/proviso-authz/proviso/pkg/registration"
 )
 
-// others is what the server knows about other servers behind kube-apiserver.
-type others struct {
+// components is what the server knows about kube-apiservers and other servers.
+type components struct {
 	// client is a client of APIServices. It and services are nil without a client of kube-apiserver.
 	client   restclient.Interface
 	services *registration.Services
 	// own observes which server kube-apiserver calls for the resources of this server. It is nil without a client.
 	own *registration.Watcher
 	// enforcement has the EnforcementConfigurations.
-	enforcement *aggregated.Enforcement
-	folding     *folding
+	enforcement       *aggregated.Enforcement
+	conditionalWrites *conditionalWrites
 	// cluster has the kube-apiservers. It is nil without a client.
 	cluster *cluster.Cluster
-	// capability has the kube-apiservers that handle conditions. It is nil if none gets any.
-	capability *cluster.Conditions
+	// conditions has the kube-apiservers that handle conditions. It is nil if none gets any.
+	conditions *cluster.Conditions
 }
 
-func (c CompletedConfig) newOthers() (o *others, err error) {
-	o = &others{}
+func (c CompletedConfig) newComponents() (o *components, err error) {
+	o = &components{}
 	if o.client, err = c.apiServices(); err != nil {
 		return nil, err
 	}
@@ -47,21 +47,21 @@ func (c CompletedConfig) newOthers() (o *others, err error) {
 			return nil, err
 		}
 	}
-	if o.folding, err = c.newFolding(o.cluster, o.services); err != nil {
+	if o.conditionalWrites, err = c.newConditionalWrites(o.cluster, o.services); err != nil {
 		return nil, err
 	}
 	if c.extra.FrontDoor != nil && c.extra.FrontDoor.Conditions != nil {
 		if o.cluster == nil {
 			return nil, errNoConditions
 		}
-		o.capability = cluster.NewConditions(o.cluster)
+		o.conditions = cluster.NewConditions(o.cluster)
 	}
 	return o, nil
 }
 
 // runEnforcementConfigurations adds the controller that keeps the configurations up to date, and has the APIServices read while they are
 // needed. It returns the controller.
-func (c CompletedConfig) runEnforcementConfigurations(generic *genericapiserver.GenericAPIServer, client versioned.Interface, current revision, o *others) (*aggregated.Controller, error) {
+func (c CompletedConfig) runEnforcementConfigurations(generic *genericapiserver.GenericAPIServer, client versioned.Interface, current revision, o *components) (*aggregated.Controller, error) {
 	configurations, err := aggregated.NewController(aggregated.Config{
 		Client: client, Enforcement: o.enforcement, FrontDoor: c.extra.FrontDoor != nil, StalenessBound: c.extra.PolicyStalenessBound, Revision: current, End: c.extra.End,
 	})
@@ -78,7 +78,7 @@ func (c CompletedConfig) runEnforcementConfigurations(generic *genericapiserver.
 			// as possible.
 			go o.services.Run(hook, func() bool {
 				leaves := c.extra.FrontDoor != nil && c.extra.FrontDoor.Conditions != nil
-				return leaves || o.folding != nil || c.extra.Barriers != nil || o.enforcement.Current() == nil || !o.enforcement.IsEmpty()
+				return leaves || o.conditionalWrites != nil || c.extra.Barriers != nil || o.enforcement.Current() == nil || !o.enforcement.IsEmpty()
 			})
 		}
 		return nil

@@ -18,8 +18,8 @@ import (
 	"github.com/proviso-authz/proviso/pkg/registration"
 )
 
-// FoldingConfig configures which writes pass the front door on conditions that the inner door evaluates.
-type FoldingConfig struct {
+// ConditionalWritesConfig configures which writes pass the front door on conditions that the inner door evaluates.
+type ConditionalWritesConfig struct {
 	// Resources are the resources of the manifest.
 	Resources []innerdoor.Resource
 	// LeavesOut reports whether the manifest leaves out a user.
@@ -33,31 +33,31 @@ type FoldingConfig struct {
 	MissesWebhooks bool
 }
 
-// folding is what the front door needs to let writes pass on conditions.
-type folding struct {
-	config FoldingConfig
+// conditionalWrites is what the front door needs to let writes pass on conditions.
+type conditionalWrites struct {
+	config ConditionalWritesConfig
 	prober *probe.Prober
 	// services are the APIServices.
 	services *registration.Services
 }
 
-var errFolding = errors.New("writes cannot pass on conditions without a client of kube-apiserver")
+var errConditionalWrites = errors.New("writes cannot pass on conditions without a client of kube-apiserver")
 
-// newFolding returns the folding of a front door, for the kube-apiservers of a cluster.
-func newFolding(config FoldingConfig, servers *cluster.Cluster, services *registration.Services) (*folding, error) {
+// newConditionalWrites returns the conditionalWrites of a front door, for the kube-apiservers of a cluster.
+func newConditionalWrites(config ConditionalWritesConfig, servers *cluster.Cluster, services *registration.Services) (*conditionalWrites, error) {
 	if servers == nil || services == nil {
-		return nil, errFolding
+		return nil, errConditionalWrites
 	}
 	prober, err := probe.New(servers, config.Namespace, config.Digest)
 	if err != nil {
 		return nil, err
 	}
-	return &folding{config: config, prober: prober, services: services}, nil
+	return &conditionalWrites{config: config, prober: prober, services: services}, nil
 }
 
 // innerDoor returns the inner door as a place. A review about every kube-apiserver also counts those that handle conditions: they need the inner door for
 // resources with excluded fields.
-func (f *folding) innerDoor() *place.InnerDoor {
+func (f *conditionalWrites) innerDoor() *place.InnerDoor {
 	return &place.InnerDoor{
 		Listed:         func(r innerdoor.Resource) bool { return slices.Contains(f.config.Resources, r) },
 		LeavesOut:      f.config.LeavesOut,
@@ -73,10 +73,10 @@ func (f *folding) innerDoor() *place.InnerDoor {
 	}
 }
 
-// newFolding returns the folding of the front door, or nil if it has none.
-func (c CompletedConfig) newFolding(servers *cluster.Cluster, services *registration.Services) (*folding, error) {
-	if c.extra.FrontDoor == nil || c.extra.FrontDoor.Folding == nil {
+// newConditionalWrites returns the conditionalWrites of the front door, or nil if it has none.
+func (c CompletedConfig) newConditionalWrites(servers *cluster.Cluster, services *registration.Services) (*conditionalWrites, error) {
+	if c.extra.FrontDoor == nil || c.extra.FrontDoor.ConditionalWrites == nil {
 		return nil, nil
 	}
-	return newFolding(*c.extra.FrontDoor.Folding, servers, services)
+	return newConditionalWrites(*c.extra.FrontDoor.ConditionalWrites, servers, services)
 }

@@ -17,12 +17,12 @@ import (
 // kubeAPIServers returns whether all kube-apiservers enforce conditions themselves, and the resources for which the front door sends them no
 // conditions. It returns nil if the front door sends none at all. The front door sends no conditions about a resource either if it does not
 // know which server serves the resource; that is a problem, too.
-func (p *places) kubeAPIServers() *enforcementstatus.KubeAPIServers {
-	if p.capability == nil {
+func (p *statusPlaces) kubeAPIServers() *enforcementstatus.KubeAPIServers {
+	if p.conditions == nil {
 		return nil
 	}
 	facts := &enforcementstatus.KubeAPIServers{}
-	facts.Problem, facts.Probed = p.capability.Problem()
+	facts.Problem, facts.Probed = p.conditions.Problem()
 	groups, areKnown := p.services.Groups()
 	for group := range p.versions {
 		if !slices.Contains(groups, group) {

@@ -91,7 +91,7 @@ func TestFolding(t *testing.T) {
 			kube := &canaryKube{client: place.Client{Name: "kube-apiserver", Certificate: "one"}, digest: "abc"}
 			server := httptest.NewTLSServer(kube)
 			t.Cleanup(server.Close)
-			config := FoldingConfig{
+			config := ConditionalWritesConfig{
 				Resources: []innerdoor.Resource{{Resource: "pods"}}, LeavesOut: func(u user.Info) bool { return u.GetName() == "node" }, Digest: "abc", Namespace: "proviso-system",
 			}
 			var given []string
@@ -108,7 +108,7 @@ func TestFolding(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			f, err := newFolding(config, servers, registration.NewServices(apiServices.RESTClient()))
+			f, err := newConditionalWrites(config, servers, registration.NewServices(apiServices.RESTClient()))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -122,7 +122,7 @@ func TestFolding(t *testing.T) {
 			if door.Known(&kube.client) || door.IsLocal(core) {
 				t.Error("known before the first round")
 			}
-			places := newPlaces(noPlaces(t), &others{folding: f, services: f.services, enforcement: aggregated.NewEnforcement(f.services)}, nil)
+			places := newStatusPlaces(noPlaces(t), &components{conditionalWrites: f, services: f.services, enforcement: aggregated.NewEnforcement(f.services)}, nil)
 			wantPlaces(t, places, "before the first round", 0)
 			wantReviewed(t, table, "before the first round", "dana", "not known to serve this version")
 			f.prober.Round(t.Context())
@@ -155,10 +155,10 @@ func TestFolding(t *testing.T) {
 			}
 		})
 	}
-	if _, err := newFolding(FoldingConfig{}, nil, registration.NewServices(nil)); err == nil {
+	if _, err := newConditionalWrites(ConditionalWritesConfig{}, nil, registration.NewServices(nil)); err == nil {
 		t.Error("no error without kube-apiserver")
 	}
-	if _, err := newFolding(FoldingConfig{}, &cluster.Cluster{}, registration.NewServices(nil)); err == nil {
+	if _, err := newConditionalWrites(ConditionalWritesConfig{}, &cluster.Cluster{}, registration.NewServices(nil)); err == nil {
 		t.Error("no error without a manifest")
 	}
 }
@@ -198,7 +198,7 @@ func TestClientOf(t *testing.T) {
 }
 
 // wantPlaces looks twice at what other components do. changes is how often that changes.
-func wantPlaces(t *testing.T, p *places, when string, changes int) {
+func wantPlaces(t *testing.T, p *statusPlaces, when string, changes int) {
 	t.Helper()
 	got := 0
 	count := func() { got++ }

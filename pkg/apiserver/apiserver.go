@@ -449,9 +449,17 @@ func (c CompletedConfig) evaluated(places *place.Table, decider *frontdoor.Decid
 	}
 }
 
+// names returns the names about which policies can decide otherwise than about all others.
+func (c CompletedConfig) names(attributes authorizer.Attributes) authorization.Names {
+	if snapshot := c.extra.Policies.Snapshot(); snapshot != nil {
+		return snapshot.NamesOf(attributes)
+	}
+	return authorization.Names{IsOpen: true}
+}
+
 func (c CompletedConfig) reviewStorages(isEvaluated evaluated) map[string]rest.Storage {
 	upstream := c.extra.UpstreamDecisions
-	reviewer := &virtual.Reviewer{Chain: c.extra.Chains.Reviews, Conditional: c.extra.Enforcer.Conditional(), Upstream: upstream, Enforced: c.extra.Enforcer.Covers, Evaluated: isEvaluated, Versions: c.extra.Enforcer.Versions}
+	reviewer := &virtual.Reviewer{Chain: c.extra.Chains.Reviews, Conditional: c.extra.Enforcer.Conditional(), Upstream: upstream, Enforced: c.extra.Enforcer.Covers, Evaluated: isEvaluated, Names: c.names, Versions: c.extra.Enforcer.Versions}
 	impersonations := impersonationreview.NewREST(reviewer, c.impersonation)
 	return map[string]rest.Storage{
 		"subjectaccessreviews":                         accessreview.NewSubjectREST(reviewer),

@@ -119,7 +119,7 @@ func (r *rule) matches(a authorizer.Attributes) match {
 		return noMatch
 	}
 	//guard:engine-restrictions-names-not-known
-	if len(r.resourceNames) > 0 && !contains(r.resourceNames, a.GetName()) && (r.grants || !isForAnyName(a)) {
+	if len(r.resourceNames) > 0 && !contains(r.resourceNames, a.GetName()) && (r.grants || !isForAnyName(a)) && !isForEveryName(a) {
 		return noMatch
 	}
 	switch allVersions := a.GetAPIVersion() == all || a.GetAPIVersion() == ""; {

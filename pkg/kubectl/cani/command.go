@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -35,6 +36,8 @@ type options struct {
 	object *unstructured.Unstructured
 	// subject is the user of --as if the caller asks about it with a file. If nil, the question is about the user of the client.
 	subject *question.Subject
+	// granted are the rules of kube-apiserver for the user of the client in the namespace of the question, once they were read.
+	granted []rbacv1.PolicyRule
 
 	clients *clients
 }

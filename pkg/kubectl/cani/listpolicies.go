@@ -54,7 +54,7 @@ func (o *options) changes(ctx context.Context, granted []rbacv1.PolicyRule) (cha
 	for i := range actions {
 		group.Go(func() (err error) {
 			defer func() { terminal.From(ctx).Progress("%d of %d questions are answered", done.Add(1), len(actions)) }()
-			one := &options{clients: o.clients, Question: actions[i]}
+			one := &options{clients: o.clients, Question: actions[i], granted: granted}
 			one.ErrOut = io.Discard // warnings are about single answers
 			if answers[i], isUnenforced[i], err = one.change(ctx, granted); err != nil {
 				return fmt.Errorf("may I %s %s: %w", one.Verb, nameOf(&one.Question), err)
@@ -89,24 +89,20 @@ func (o *options) changes(ctx context.Context, granted []rbacv1.PolicyRule) (cha
 // change returns the answer to the question, or nil if it says what the rules say. isUnenforced says that policies have conditions and kube-apiserver
 // refuses.
 func (o *options) change(ctx context.Context, granted []rbacv1.PolicyRule) (a *answer.Answer, isUnenforced bool, err error) {
-	resource := o.Resource.Resource
-	if o.Subresource != "" {
-		resource += "/" + o.Subresource
-	}
-	isGranted, _ := validation.Covers(granted, []rbacv1.PolicyRule{{Verbs: []string{o.Verb}, APIGroups: []string{o.Resource.Group}, Resources: []string{resource}}})
-	status, err := o.askProviso(ctx)
+	isGranted, _ := validation.Covers(granted, []rbacv1.PolicyRule{o.rule()})
+	status, names, err := o.askProviso(ctx)
 	switch {
 	case err != nil:
 		return nil, false, err
 	case status == nil:
 		return nil, false, errNoReviews
-	case len(status.ConditionsChain) == 0 && status.Allowed == isGranted && (!isGranted || !o.IsNameless()):
-		return nil, false, nil // Whether policies for some names deny is in the answer alone.
+	case len(status.ConditionsChain) == 0 && status.Allowed == isGranted && len(names.Names) == 0 && !names.IsOpen:
+		return nil, false, nil
 	}
 	if a, err = o.answer(ctx); err != nil {
 		return nil, false, err
 	}
-	if a.Verdict == answer.No && !isGranted {
+	if a.Verdict == answer.No && !isGranted && (!o.IsNameless() || len(o.grantedNames()) == 0) {
 		return nil, len(status.ConditionsChain) > 0, nil
 	}
 	if a.Verdict == answer.Yes && isGranted {

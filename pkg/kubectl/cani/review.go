@@ -18,7 +18,9 @@ import (
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	authorizationproviso "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/authorizationproviso/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
+	"github.com/proviso-authz/proviso/pkg/kubectl/command"
 	"github.com/proviso-authz/proviso/pkg/kubectl/question"
 )
 
@@ -60,31 +62,30 @@ const (
 	warningWithoutProviso = "the server does not serve authorization.proviso.dev: this is the answer of authorization.k8s.io/v1 alone, which shows no conditions. " +
 		"Admission can still refuse the request"
 	warningOnlyProviso = "the server does not serve authorization.k8s.io/v1: this is the answer of Proviso for requests to its own port"
-	warningNameless    = "the answer is about any object: policies can also depend on its name. Name the object to see the answer for it"
 	warningUnenforced  = "policies of Proviso have conditions about this request, but kube-apiserver refuses it before any server evaluates them"
 	warningDenied      = "kube-apiserver itself allows this request, and Proviso does not. Reads have no barrier: without the front door they are not refused"
 )
 
-// exampleName is the name of an object that no rule names. Conditions on the name see it.
-const exampleName = "kubectl-proviso-can-i-any-name"
+var errNoReviews = errors.New("the server serves neither authorization.k8s.io/v1 nor authorization.proviso.dev/v1alpha1")
 
 // answer asks kube-apiserver and Proviso.
 //
 // kube-apiserver's review decides whether the request passes authorization: if a server evaluates conditions of Proviso later, it is
-// allowed. Proviso's review says whether there are conditions. So the answer is open only if both are. If the question is about objects
-// of any name, kube-apiserver is also asked about an object of some name, if there are conditions and it says no, because no request is without a name; and
-// without a version, as kubectl auth can-i does it, if there are none: it then denies if a policy for some names could.
+// allowed. Proviso's review says whether there are conditions. So the answer is open only if both are.
 func (o *options) answer(ctx context.Context) (*answer.Answer, error) {
-	gate, err := o.askKubeAPIServer(ctx, o.Resource.Version, o.Name)
+	if o.IsNameless() {
+		return o.answerForNames(ctx)
+	}
+	return o.answerForOne(ctx)
+}
+
+// answerForOne answers a question whose requests have no name, or one.
+func (o *options) answerForOne(ctx context.Context) (*answer.Answer, error) {
+	gate, err := o.askKubeAPIServer(ctx)
 	if err != nil {
 		return nil, err
 	}
-	status, err := o.askProviso(ctx)
-	if err == nil && gate != nil && !gate.Allowed && status != nil && len(status.ConditionsChain) > 0 && o.IsNameless() {
-		if gate, err = o.askKubeAPIServer(ctx, o.Resource.Version, exampleName); err == nil && gate == nil {
-			err = errNoReviews // without kube-apiserver the answer would be about another port
-		}
-	}
+	status, _, err := o.askProviso(ctx)
 	switch {
 	case err != nil:
 		return nil, err
@@ -99,58 +100,22 @@ func (o *options) answer(ctx context.Context) (*answer.Answer, error) {
 		if len(status.ConditionsChain) > 0 {
 			o.Warn(warningUnenforced)
 		}
-		if o.IsNameless() && gate.Reason != "" { // of a policy
-			o.Warn(warningNameless)
-		}
 		return answer.Of(false, gate.Reason, gate.EvaluationError), nil
 	}
-	if len(status.ConditionsChain) > 0 {
-		return o.conditional(ctx, status)
-	}
-	if !status.Allowed {
-		if gate != nil {
-			o.Warn(warningDenied)
-		}
-		return answer.Of(false, status.Reason, status.EvaluationError), nil
-	}
-	return o.unconditional(ctx, gate)
-}
-
-var errNoReviews = errors.New("the server serves neither authorization.k8s.io/v1 nor authorization.proviso.dev/v1alpha1")
-
-// conditional returns the answer if there are conditions that a server evaluates.
-func (o *options) conditional(ctx context.Context, status *authorizationv1alpha1.SubjectAccessReviewStatus) (*answer.Answer, error) {
-	if o.object != nil {
-		return o.decide(ctx, status.ConditionsChain)
-	}
-	if o.IsNameless() {
-		o.Warn(warningNameless)
-	}
-	return answer.If(status.ConditionsChain), nil
-}
-
-// unconditional returns the answer if both reviews allow.
-func (o *options) unconditional(ctx context.Context, gate *authorizationv1.SubjectAccessReviewStatus) (*answer.Answer, error) {
-	if gate == nil || !o.IsNameless() {
-		return answer.Of(true, "", ""), nil
-	}
-	loose, err := o.askKubeAPIServer(ctx, "", "")
 	switch {
-	case err != nil:
-		return nil, err
-	case loose == nil:
-		return nil, errNoReviews
-	case !loose.Allowed:
-		o.Warn(warningNameless)
+	case len(status.ConditionsChain) > 0 && o.object != nil:
+		return o.decide(ctx, status.ConditionsChain)
+	case len(status.ConditionsChain) > 0:
+		return answer.If(status.ConditionsChain), nil
+	case !status.Allowed && gate != nil:
+		o.Warn(warningDenied)
 	}
-	return answer.Of(loose.Allowed, loose.Reason, loose.EvaluationError), nil
+	return answer.Of(status.Allowed, status.Reason, status.EvaluationError), nil
 }
 
 // askKubeAPIServer returns nil if the server does not serve the review.
-func (o *options) askKubeAPIServer(ctx context.Context, version, name string) (*authorizationv1.SubjectAccessReviewStatus, error) {
-	asked := o.Question
-	asked.Name = name
-	resource, path := asked.Attributes(version)
+func (o *options) askKubeAPIServer(ctx context.Context) (*authorizationv1.SubjectAccessReviewStatus, error) {
+	resource, path := o.Attributes(o.Resource.Version)
 	reviews := o.clients.kube.AuthorizationV1()
 	var status *authorizationv1.SubjectAccessReviewStatus
 	var err error
@@ -175,12 +140,17 @@ func (o *options) askKubeAPIServer(ctx context.Context, version, name string) (*
 	return status, nil
 }
 
-// askProviso returns nil if the server does not serve the review.
-func (o *options) askProviso(ctx context.Context) (*authorizationv1alpha1.SubjectAccessReviewStatus, error) {
+// askProviso returns nil if the server does not serve the review. For a question without a name it also returns the names about which policies can decide otherwise.
+func (o *options) askProviso(ctx context.Context) (status *authorizationv1alpha1.SubjectAccessReviewStatus, names authorization.Names, err error) {
+	ctx = command.WithWarnings(ctx, func(text string) (ok bool) {
+		found, ok := authorization.NamesIn(text)
+		if ok {
+			names = found
+		}
+		return ok
+	})
 	resource, path := o.Attributes(o.Resource.Version)
 	mode := &authorizationv1alpha1.ConditionalAuthorizationConfiguration{Mode: authorizationv1alpha1.ConditionsModeHumanReadable}
-	var status *authorizationv1alpha1.SubjectAccessReviewStatus
-	var err error
 	if o.subject != nil {
 		review := &authorizationv1alpha1.SubjectAccessReview{Spec: *question.SpecOf(&o.subject.UserInfo)}
 		review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes, review.Spec.ConditionalAuthorization = resource, path, mode
@@ -195,9 +165,9 @@ func (o *options) askProviso(ctx context.Context) (*authorizationv1alpha1.Subjec
 	}
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, nil //nolint:nilnil // absence is a result, and not an error
+		return nil, names, nil
 	case err != nil:
-		return nil, fmt.Errorf("the review of Proviso: %w", o.subject.ErrReview(err))
+		return nil, names, fmt.Errorf("the review of Proviso: %w", o.subject.ErrReview(err))
 	}
-	return status, nil
+	return status, names, nil
 }

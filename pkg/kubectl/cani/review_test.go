@@ -7,6 +7,7 @@ package cani_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/test/testutil/standin"
 )
 
@@ -23,7 +25,7 @@ import (
 const (
 	withoutProviso = "Warning: the server does not serve authorization.proviso.dev: "
 	onlyProviso    = "Warning: the server does not serve authorization.k8s.io/v1: "
-	nameless       = "Warning: the answer is about any object: "
+	nameless       = "Warning: policies compare the name of the object, or name more objects than are asked about: "
 	unenforced     = "Warning: policies of Proviso have conditions about this request, but kube-apiserver refuses it "
 	denied         = "Warning: kube-apiserver itself allows this request, and Proviso does not. "
 )
@@ -94,82 +96,109 @@ func TestBothReviews(t *testing.T) {
 	}
 }
 
-// byQuestion answers kube-apiserver's reviews by the version and the name: v1, v1 a, or a blank for a question without both. The name stands for any object.
-func byQuestion(answers map[string]any) standin.Handler {
-	return func(r *http.Request, body []byte) any {
-		return standin.To(func(review *authorizationv1.SelfSubjectAccessReview) any {
-			answer := answers[strings.TrimSpace(review.Spec.ResourceAttributes.Version+" "+review.Spec.ResourceAttributes.Name)]
-			if handler, ok := answer.(standin.Handler); ok {
-				return handler(r, body)
+// byName answers the reviews of kube-apiserver and of Proviso by the name in them. Without a name, Proviso warns of names.
+func byName(kube map[string]any, proviso map[string]authorizationv1alpha1.SubjectAccessReviewStatus, names authorization.Names) standin.Answers {
+	return standin.Answers{
+		reviewOfKube: standin.Handler(func(r *http.Request, body []byte) any {
+			return standin.To(func(review *authorizationv1.SelfSubjectAccessReview) any {
+				answer := kube[review.Spec.ResourceAttributes.Name]
+				if handler, ok := answer.(standin.Handler); ok {
+					return handler(r, body)
+				}
+				return answer
+			})(r, body)
+		}),
+		reviewOfProviso: standin.To(func(review *authorizationv1alpha1.SelfSubjectAccessReview) any {
+			name := review.Spec.ResourceAttributes.Name
+			review.Status = proviso[name]
+			if text := names.Warning(); name == "" && text != "" {
+				return standin.Warned{Warnings: []string{text}, Answer: review}
 			}
-			return answer
-		})(r, body)
+			return review
+		}),
 	}
 }
 
-// TestNamelessConditions asks about all objects of a resource, on which policies have conditions. No request is without a name, so that the answer is the one
-// for an object of some name.
-func TestNamelessConditions(t *testing.T) {
-	t.Parallel()
-	const example = "v1 kubectl-proviso-can-i-any-name"
-	onX := onCondition("Allow", `object.x == "a"`)
-	no := authorizationv1alpha1.SubjectAccessReviewStatus{}
-	folded := kubeSays(false, "no name")
-	for _, tc := range []struct {
-		name    string
-		kube    map[string]any
-		proviso authorizationv1alpha1.SubjectAccessReviewStatus
-		args    string
-		want    printed
-	}{
-		{"a request passes on conditions", map[string]any{"v1": folded, example: kubeSays(true, "")}, onX, "patch pods", printed{3, conditionTable, []string{nameless}}},
-		{"a request for a subresource", map[string]any{"v1": folded, example: kubeSays(true, "")}, onX, "create pods --subresource=exec", printed{3, conditionTable, []string{nameless}}},
-		{"a request is refused", map[string]any{"v1": folded, example: kubeSays(false, "nodes")}, onX, "patch pods", printed{1, "no - nodes\n", []string{unenforced, nameless}}},
-		{"the answer about a request fails", map[string]any{"v1": folded, example: errEtcd}, onX, "patch pods", printed{2, "", []string{"error: Internal error occurred: etcd\n"}}},
-		{"the answer about a request is gone", map[string]any{"v1": folded}, onX, "patch pods", printed{2, "", []string{"error: the server serves neither"}}},
-		{"one object", map[string]any{"v1 a": kubeSays(false, "nodes"), example: kubeSays(true, "")}, onX, "patch pods/a", printed{1, "no - nodes\n", []string{unenforced}}},
-		{"a verb without a name", map[string]any{"v1": folded, example: kubeSays(true, "")}, onX, "create pods", printed{1, "no - no name\n", []string{unenforced}}},
-		{"no conditions", map[string]any{"v1": folded, example: kubeSays(true, "")}, no, "patch pods", printed{1, "no - no name\n", []string{nameless}}},
-		{"allowed for no name", map[string]any{"v1": kubeSays(false, ""), example: kubeSays(true, "")}, no, "patch pods", printed{1, "no\n", nil}},
-	} {
-		t.Run(strings.ReplaceAll(tc.name, " ", "_"), func(t *testing.T) {
-			t.Parallel()
-			tc.want.check(t, standin.Answers{reviewOfKube: byQuestion(tc.kube), reviewOfProviso: provisoSays(tc.proviso)}, "", strings.Fields(tc.args)...)
-		})
-	}
+// rulesForName is the answer of kube-apiserver to which rules a user has: one for a name.
+func rulesForName(verb, resource, name string) standin.Handler {
+	return standin.To(func(review *authorizationv1.SelfSubjectRulesReview) any {
+		review.Status.ResourceRules = []authorizationv1.ResourceRule{{Verbs: []string{verb}, APIGroups: []string{""}, Resources: []string{resource}, ResourceNames: []string{name}}}
+		return review
+	})
 }
 
-// TestNameless asks about all objects of a resource. kube-apiserver is asked a second time, without a version: then it denies if a policy for
-// some names could.
+// TestNameless asks about objects of any name. The answer is the one for a name that no rule has, unless that for a name of a rule is another.
 func TestNameless(t *testing.T) {
 	t.Parallel()
-	// loosely answers a question without a version.
-	loosely := func(answer any) standin.Handler {
-		return byQuestion(map[string]any{"v1": kubeSays(true, ""), "v1 a": kubeSays(true, ""), "": answer})
-	}
+	const anyName = "kubectl-proviso-can-i-any-name"
+	type statuses = map[string]authorizationv1alpha1.SubjectAccessReviewStatus
+	no, onX := authorizationv1alpha1.SubjectAccessReviewStatus{Reason: "policy=p"}, onCondition("Allow", `object.x == "a"`)
+	yes, refused := kubeSays(true, ""), kubeSays(false, "no role")
+	a, others := authorization.Names{Names: []string{"a"}}, authorization.Names{IsOpen: true, By: "n/p"}
+	const header = "yes, if\nEFFECT   CONDITION"
 	for _, tc := range []struct {
 		name    string
-		kube    any
-		proviso authorizationv1alpha1.SubjectAccessReviewStatus
+		kube    map[string]anything
+		proviso statuses
+		names   authorization.Names
+		rules   standin.Handler
 		args    string
 		want    printed
 	}{
-		{"allowed for all names", loosely(kubeSays(true, "")), allowed, "get pods", printed{Out: "yes\n"}},
-		{"denied for some names", loosely(kubeSays(false, "some names")), allowed, "get pods", printed{1, "no - some names\n", []string{nameless}}},
-		{"one name", loosely(kubeSays(false, "some names")), allowed, "get pods/a", printed{Out: "yes\n"}},
-		{"a verb without a name", loosely(kubeSays(false, "some names")), allowed, "list pods", printed{Out: "yes\n"}},
-		{"the second answer fails", loosely(errEtcd), allowed, "get pods", printed{2, "", []string{"error: Internal error occurred: etcd\n"}}},
-		{"the second answer is gone", loosely(nil), allowed, "get pods", printed{2, "", []string{"error: the server serves neither"}}},
-		{"conditions", loosely(kubeSays(true, "")), onCondition("Allow", `object.x == "a"`), "delete pods", printed{3, conditionTable, []string{nameless}}},
-		{"conditions about one name", loosely(kubeSays(true, "")), onCondition("Allow", `object.x == "a"`), "delete pods/a", printed{3, conditionTable, nil}},
-		{"no review of kube-apiserver", nil, allowed, "get pods", printed{0, "yes\n", []string{onlyProviso}}},
+		{"allowed", map[string]anything{anyName: yes}, statuses{anyName: allowed}, authorization.Names{}, nil, "get pods", printed{Out: "yes\n"}},
+		{"refused", map[string]anything{anyName: refused}, statuses{anyName: no}, authorization.Names{}, nil, "get pods", printed{1, "no - no role\n", nil}},
+		{"conditions", map[string]anything{anyName: yes}, statuses{anyName: onX}, authorization.Names{}, nil, "patch pods", printed{3, conditionTable, nil}},
+		{"a subresource", map[string]anything{anyName: yes}, statuses{anyName: onX}, authorization.Names{}, nil, "create pods --subresource=exec", printed{3, conditionTable, nil}},
+		{"conditions that nothing evaluates", map[string]anything{anyName: refused}, statuses{anyName: onX}, authorization.Names{}, nil, "patch pods", printed{1, "no - no role\n", []string{unenforced}}},
+		{"an error", map[string]anything{anyName: errEtcd}, statuses{anyName: onX}, authorization.Names{}, nil, "patch pods", printed{2, "", []string{"error: Internal error occurred: etcd\n"}}},
+		{"denied for a name", map[string]anything{anyName: yes, "a": yes}, statuses{anyName: allowed, "a": no}, a, nil, "get pods",
+			printed{3, header + "         POLICY   DESCRIPTION\nDeny     the name is \"a\"   -        policy=p\nAllow    any other name    -        -\n", nil}},
+		{"allowed for a name", map[string]anything{anyName: refused, "a": yes}, statuses{anyName: no, "a": allowed}, a, nil, "get pods",
+			printed{3, header + "         POLICY   DESCRIPTION\nAllow    the name is \"a\"   -        -\n", nil}},
+		{"the same for a name", map[string]anything{anyName: yes, "a": yes}, statuses{anyName: allowed, "a": allowed}, a, nil, "get pods", printed{Out: "yes\n"}},
+		{"the same conditions for a name", map[string]anything{anyName: yes, "a": yes}, statuses{anyName: onX, "a": onX}, a, nil, "patch pods", printed{3, conditionTable, nil}},
+		{"conditions for a name", map[string]anything{anyName: refused, "a": yes}, statuses{anyName: no, "a": onX}, a, nil, "patch pods",
+			printed{3, header + "                                                      POLICY   DESCRIPTION\nAllow    the name is \"a\", and its conditions hold: ask with this name   -        -\n", nil}},
+		{"an error for a name", map[string]anything{anyName: yes, "a": errEtcd}, statuses{anyName: allowed}, a, nil, "get pods", printed{2, "", []string{"error: Internal error occurred: etcd\n"}}},
+		{"a role for a name", map[string]anything{anyName: refused, "b": yes}, statuses{"b": allowed}, authorization.Names{}, rulesForName("get", "pods", "b"), "get pods",
+			printed{3, header + "         POLICY   DESCRIPTION\nAllow    the name is \"b\"   -        -\n", nil}},
+		{"a role for a name and another verb", map[string]anything{anyName: refused, "b": yes}, statuses{"b": allowed}, authorization.Names{}, rulesForName("update", "pods", "b"), "get pods", printed{1, "no - no role\n", nil}},
+		{"a role for a name and a subresource", map[string]anything{anyName: refused, "b": yes}, statuses{"b": allowed}, authorization.Names{}, rulesForName("get", "pods/log", "b"), "get pods", printed{1, "no - no role\n", nil}},
+		{"names that are not known", map[string]anything{anyName: yes}, statuses{anyName: allowed}, others, nil, "get pods",
+			printed{3, header + "                   POLICY   DESCRIPTION\nDeny     policies compare the name   n/p      -\nAllow    any other name              -        -\n", []string{nameless}}},
+		{"names that are not known, and no", map[string]anything{anyName: refused}, statuses{anyName: no}, others, nil, "get pods",
+			printed{3, header + "                   POLICY   DESCRIPTION\nAllow    policies compare the name   n/p      -\n", []string{nameless}}},
+		{"names that are not known, and conditions", map[string]anything{anyName: yes}, statuses{anyName: onX}, others, nil, "patch pods", printed{3, conditionTable, []string{nameless}}},
+		{"one object", map[string]anything{"a": refused}, statuses{"a": onX}, others, nil, "patch pods/a", printed{1, "no - no role\n", []string{unenforced}}},
+		{"a verb without a name", map[string]anything{"": yes}, statuses{"": allowed}, others, nil, "list pods", printed{Out: "yes\n"}},
 	} {
 		t.Run(strings.ReplaceAll(tc.name, " ", "_"), func(t *testing.T) {
 			t.Parallel()
-			tc.want.check(t, standin.Answers{reviewOfKube: tc.kube, reviewOfProviso: provisoSays(tc.proviso)}, "", strings.Fields(tc.args)...)
+			answers := byName(tc.kube, tc.proviso, tc.names)
+			if answers[reviewOfRules] = rulesForName("get", "nodes", "a"); tc.rules != nil {
+				answers[reviewOfRules] = tc.rules
+			}
+			tc.want.check(t, answers, "", strings.Fields(tc.args)...)
 		})
 	}
+	t.Run("many names", func(t *testing.T) {
+		t.Parallel()
+		many := authorization.Names{}
+		for i := range 30 {
+			many.Names = append(many.Names, fmt.Sprintf("n%d", i))
+		}
+		answers := byName(map[string]anything{anyName: yes}, statuses{anyName: allowed}, many)
+		answers[reviewOfKube] = yes
+		answers[reviewOfRules] = rulesForName("get", "nodes", "a")
+		out, errOut, code := canI(t.Context(), t, answers, "", "get", "pods")
+		if code != 3 || !strings.HasPrefix(errOut, nameless) || strings.Count(out, "the name is") > 16 {
+			t.Errorf("got %d %s%s", code, out, errOut)
+		}
+	})
 }
+
+// anything is an answer of a server.
+type anything = any
 
 // TestWhatIsAsked checks which request both reviews are about.
 func TestWhatIsAsked(t *testing.T) {

@@ -9,6 +9,7 @@ SPDX-License-Identifier: Apache-2.0
 package command
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -43,7 +44,7 @@ func (o *Options) Config() (*rest.Config, error) {
 		return nil, err
 	}
 	config = rest.CopyConfig(config)
-	config.WarningHandler = o
+	config.WarningHandlerWithContext = o
 	return config, nil
 }
 
@@ -68,13 +69,21 @@ func (o *Options) WarnOthers(others []document.Document) {
 	}
 }
 
-var _ rest.WarningHandler = &Options{}
+var _ rest.WarningHandlerWithContext = &Options{}
 
-// HandleWarningHeader prints a warning of a server, once.
-func (o *Options) HandleWarningHeader(code int, _, text string) {
-	if code == 299 && text != "" {
-		o.WarnOnce(text)
+type takeKey struct{}
+
+// WithWarnings returns a context for requests whose warnings take gets. Those for which it returns false are printed.
+func WithWarnings(ctx context.Context, take func(text string) bool) context.Context {
+	return context.WithValue(ctx, takeKey{}, take)
+}
+
+// HandleWarningHeaderWithContext prints a warning of a server, once.
+func (o *Options) HandleWarningHeaderWithContext(ctx context.Context, code int, _, text string) {
+	if take, ok := ctx.Value(takeKey{}).(func(string) bool); code != 299 || text == "" || ok && take(text) {
+		return
 	}
+	o.WarnOnce(text)
 }
 
 func (o *Options) warn(text string, once bool) {

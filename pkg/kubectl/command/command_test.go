@@ -25,12 +25,22 @@ func TestWarnings(t *testing.T) {
 	var wait sync.WaitGroup
 	for range 8 {
 		wait.Go(func() {
-			o.HandleWarningHeader(299, "-", "old\x1b")
-			o.HandleWarningHeader(199, "-", "another code")
-			o.HandleWarningHeader(299, "-", "")
+			o.HandleWarningHeaderWithContext(t.Context(), 299, "-", "old\x1b")
+			o.HandleWarningHeaderWithContext(t.Context(), 199, "-", "another code")
+			o.HandleWarningHeaderWithContext(t.Context(), 299, "-", "")
 		})
 	}
 	wait.Wait()
+	var taken []string
+	ctx := command.WithWarnings(t.Context(), func(text string) bool {
+		taken = append(taken, text)
+		return text == "for the caller"
+	})
+	o.HandleWarningHeaderWithContext(ctx, 299, "-", "for the caller")
+	o.HandleWarningHeaderWithContext(ctx, 299, "-", "old\x1b")
+	if strings.Join(taken, ",") != "for the caller,old\x1b" {
+		t.Errorf("the caller got %q", taken)
+	}
 	o.Warn("mine")
 	o.Warn("mine")
 	if want := "Warning: old\\x1b\nWarning: mine\nWarning: mine\n"; errOut.String() != want {

@@ -17,32 +17,19 @@ import (
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	policyclient "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/kubectl/command"
 	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
 )
 
 // dryRun has the server check policies as when they are stored.
 type dryRun struct {
 	client policyclient.PolicyV1alpha1Interface
-	// warnings has the warnings of the last request.
-	warnings []string
 }
 
-var _ rest.WarningHandler = &dryRun{}
-
+// newDryRun returns a dryRun with a configuration of command.Options.
 func newDryRun(config *rest.Config) (*dryRun, error) {
-	d := &dryRun{}
-	config = rest.CopyConfig(config)
-	config.WarningHandler = d
-	var err error
-	d.client, err = policyclient.NewForConfig(config)
-	return d, err
-}
-
-// HandleWarningHeader keeps a warning.
-func (d *dryRun) HandleWarningHeader(code int, _, text string) {
-	if code == 299 && text != "" {
-		d.warnings = append(d.warnings, text)
-	}
+	client, err := policyclient.NewForConfig(config)
+	return &dryRun{client}, err
 }
 
 var errNotServed = errors.New("the cluster does not serve policy.proviso.dev/v1alpha1")
@@ -50,7 +37,10 @@ var errNotServed = errors.New("the cluster does not serve policy.proviso.dev/v1a
 // warningsOf returns what the server warns of if a policy is created. It also warns if the policy exists. An error says that the server refuses the policy, and
 // obstacle that the server has not checked it.
 func (d *dryRun) warningsOf(ctx context.Context, p *policyfile.Policy) (warnings []string, obstacle, err error) {
-	d.warnings = nil
+	ctx = command.WithWarnings(ctx, func(text string) bool {
+		warnings = append(warnings, text)
+		return true
+	})
 	options, meta := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}, metav1.ObjectMeta{Name: p.Key.Name, Namespace: p.Key.Namespace}
 	if p.Key.Namespace == "" {
 		_, err = d.client.ClusterAuthorizationPolicies().Create(ctx, &policyv1alpha1.ClusterAuthorizationPolicy{ObjectMeta: meta, Spec: *p.Spec}, options)
@@ -65,7 +55,7 @@ func (d *dryRun) warningsOf(ctx context.Context, p *policyfile.Policy) (warnings
 	case err != nil && !apierrors.IsAlreadyExists(err):
 		return nil, err, nil
 	}
-	return d.warnings, nil, nil
+	return warnings, nil, nil
 }
 
 // says reports whether a warning of the server, which may be cut, has a text.

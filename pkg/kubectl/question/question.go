@@ -234,12 +234,9 @@ func SpecOf(who *authenticationv1.UserInfo) *authorizationv1alpha1.SubjectAccess
 	return spec
 }
 
-// verbsOfOne are the verbs whose requests have the name of an object.
-var verbsOfOne = sets.New("get", "update", "patch", "delete")
-
 // IsNameless reports whether the question is about all objects of a resource, although each request has a name.
 func (q *Question) IsNameless() bool {
-	return q.NonResourceURL == "" && q.Name == "" && (verbsOfOne.Has(q.Verb) || q.Verb == "create" && q.Subresource != "")
+	return q.NonResourceURL == "" && authorization.LacksName(q.Verb, q.Subresource, q.Name)
 }
 
 // Attributes returns the request of the question, for one version or, as kubectl auth can-i asks, for none.

@@ -159,6 +159,35 @@ func TestWarningsAboutEvaluation(t *testing.T) {
 	}
 }
 
+// TestNamesOfPolicies warns of names where a question has none, although each request has one, and the caller asks for conditions.
+func TestNamesOfPolicies(t *testing.T) {
+	t.Parallel()
+	names := authorization.Names{Names: []string{"a"}}
+	r := &virtual.Reviewer{Chain: chainOf(t, authorization.NoOpinion("", nil)), Conditional: true, Names: func(a authorizer.Attributes) authorization.Names {
+		if a.GetResource() == "things" {
+			return names
+		}
+		return authorization.Names{}
+	}}
+	config := &authorizationapi.ConditionalAuthorizationConfiguration{Mode: authorizationapi.ConditionsModeHumanReadable}
+	for _, tc := range []struct {
+		record authorizer.AttributesRecord
+		config *authorizationapi.ConditionalAuthorizationConfiguration
+		want   string
+	}{
+		{authorizer.AttributesRecord{Verb: "get", APIVersion: "v1", Resource: "things", ResourceRequest: true}, config, names.Warning()},
+		{authorizer.AttributesRecord{Verb: "get", APIVersion: "v1", Resource: "things", ResourceRequest: true}, nil, ""},
+		{authorizer.AttributesRecord{Verb: "get", APIVersion: "v1", Resource: "things", Name: "a", ResourceRequest: true}, config, ""},
+		{authorizer.AttributesRecord{Verb: "list", APIVersion: "v1", Resource: "things", ResourceRequest: true}, config, ""},
+		{authorizer.AttributesRecord{Verb: "get", APIVersion: "v1", Resource: "others", ResourceRequest: true}, config, ""},
+		{authorizer.AttributesRecord{Verb: "get", Path: "/things"}, config, ""},
+	} {
+		if _, warnings := r.Review(t.Context(), tc.record, tc.config); strings.Join(warnings, "; ") != tc.want {
+			t.Errorf("%+v: got %q, want %q", tc.record, warnings, tc.want)
+		}
+	}
+}
+
 // auditing adds a policy with the enforcement Audit to each decision.
 type auditing struct {
 	decision authorization.Decision

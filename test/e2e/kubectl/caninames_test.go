@@ -123,7 +123,7 @@ func TestKubectlCanINames(t *testing.T) {
 	}
 	t.Run("a policy for some names", func(t *testing.T) {
 		out, errOut, code := plugin(t, "agent", "", "can-i", "delete", "secrets", "-n", "names")
-		if code != 1 || !strings.Contains(out, "policy=names/by-name") || !strings.Contains(errOut, "Name the object") {
+		if code != 3 || !strings.Contains(out, "names/by-name") || !strings.Contains(errOut, "name the object") {
 			t.Errorf("got %d %s%s", code, out, errOut)
 		}
 	})

@@ -103,6 +103,10 @@ test: ## Run what finds the mistakes of this kind of software, end to end includ
 test-all: ## Run all tests; takes hours. What make test leaves out is in hack/test-all.txt.
 	@hack/steps.sh test $$(awk '!/^#/ {print $$2}' hack/test-all.txt)
 
+.PHONY: test-sample
+test-sample: ## Run the parts of make test-all that fit into LIMIT seconds, in the order that SEED gives.
+	@hack/sample.sh $${SEED:-1} $${LIMIT:-1500}
+
 .PHONY: test-needs
 test-needs: ## Say what the machine lacks for the tests.
 	@for name in gcc openssl script; do command -v $${name} >/dev/null || echo "$${name} is missing: some tests will fail"; done

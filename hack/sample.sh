@@ -16,4 +16,5 @@ while read -r _ seconds part; do
   left=$((left - seconds))
 done < <(grep -v '^#' hack/test-all.txt | while read -r seconds part; do echo "$(sha256sum <<<"${seed} ${part}") ${seconds} ${part}"; done | sed 's/ *- / /' | sort)
 ((${#parts[@]} > 0)) || exit 0
-SEED=$((16#$(sha256sum <<<"${seed}" | cut -c1-8))) hack/steps.sh "${parts[@]}"
+export SEED=$((16#$(sha256sum <<<"${seed}" | cut -c1-8)))
+hack/steps.sh "${parts[@]}"

@@ -156,7 +156,12 @@ func TestStoreIsLost(t *testing.T) {
 func TestStatusIsWrittenLater(t *testing.T) {
 	t.Parallel()
 	r := start(t, time.Minute, stored("a", nil))
-	r.eventually(t, "a new configuration", func() bool { return r.reason(t) == policyv1alpha1.ReasonRegistered })
+	// The next write must not be the first one for the controller, too. A real server would refuse it as a conflict.
+	r.eventually(t, "a new configuration", func() bool {
+		cached, _, _ := r.informer.GetIndexer().GetByKey("a")
+		c, ok := cached.(*policyv1alpha1.EnforcementConfiguration)
+		return ok && r.reason(t) == policyv1alpha1.ReasonRegistered && c.Status.ObservedGeneration == c.Generation && len(c.Status.Conditions) > 0
+	})
 	turn := func(serving registration.Serving) {
 		r.services.set("v1", serving)
 		r.Recheck()

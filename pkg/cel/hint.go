@@ -37,11 +37,16 @@ func DescribeMistakes(expression, message string) string {
 	if described := describeTypes(expression, message); described != message {
 		return described
 	}
+	isVariable := false
 	message = undeclared.ReplaceAllStringFunc(message, func(match string) string {
 		name := undeclared.FindStringSubmatch(match)[1]
+		if isCalled(expression, name) {
+			return "undeclared reference to the function '" + name + "'" + meantFunction(name)
+		}
+		isVariable = true
 		return "undeclared reference to '" + name + "'" + nearNames(name, names)
 	})
-	if strings.Contains(message, "undeclared reference to '") {
+	if isVariable {
 		message += "; the variables are " + strings.Join(names, ", ")
 	}
 	fields := slices.Concat(fieldNames(requestType), fieldNames(namespaceType))
@@ -49,6 +54,9 @@ func DescribeMistakes(expression, message string) string {
 		if fields = fieldNames(userInfoType); nearNames(field[1], fields) == "" {
 			return strings.Replace(message, field[0], field[0]+", the fields of userInfo are "+strings.Join(fields, ", "), 1)
 		}
+	}
+	if field := undefined.FindStringSubmatch(message); field != nil && strings.Contains(expression, string(NamespaceObject)+"."+field[1]) && slices.Contains(fieldNames(namespaceMetadataType), field[1]) {
+		return strings.Replace(message, field[0], field[0]+", did you mean 'metadata."+field[1]+"'?", 1)
 	}
 	for _, word := range operatorWords {
 		message = word.pattern.ReplaceAllString(message, word.hint)
@@ -76,14 +84,27 @@ var (
 	labelKey = regexp.MustCompile(`\b(labels|annotations|matchLabels|nodeSelector)\.(\w[\w-]*(?:\.\w[\w-]*)*(?:/\w[\w.-]*)?)(\s*\()?`)
 	// notAKey begins the messages about such a key.
 	notAKey = regexp.MustCompile(`undeclared reference to '|does not support field selection`)
-	// mixedTypes is the message about a comparison of a text with a number.
-	mixedTypes = regexp.MustCompile(`found no matching overload for '(?:_[=!<>]+_|@in)' applied to '\((?:string, (?:list\()?(?:int|uint|double)|(?:int|uint|double), (?:list\()?string)\)*'`)
 )
+
+// typeWords are messages of the type checker, with what to write instead.
+var typeWords = []struct {
+	pattern *regexp.Regexp
+	hint    string
+}{
+	{regexp.MustCompile(`found no matching overload for '(?:_[=!<>]+_|@in)' applied to '\((?:string, (?:list\()?(?:int|uint|double)|(?:int|uint|double), (?:list\()?string)\)*'`), "; a number is written without quotes, and a text in quotes"},
+	{regexp.MustCompile(`'_[!=]=_' applied to '\((?:bool, string|string, bool)\)'`), "; true and false are written without quotes, and ! is for what follows it, so that a comparison needs parentheses: !(a == b)"},
+	{regexp.MustCompile(`'@in' applied to '\([^,]+, string\)'`), "; what follows in is a list: [\"a\", \"b\"]"},
+	{regexp.MustCompile(`'contains' applied to 'list\(`), "; an element of a list is found with in: \"a\" in list"},
+	{regexp.MustCompile(`expected type 'bool' but found 'string'`), "; each part between && and || is a comparison of its own"},
+	{regexp.MustCompile(`it must yield bool, but yields kubernetes\.authorization\.Decision`), "; a check ends with .allowed()"},
+}
 
 // describeTypes adds hints about keys of labels without quotes, and about numbers with quotes, to a message about an expression.
 func describeTypes(expression, message string) string {
-	if mixedTypes.MatchString(message) {
-		message += "; a number is written without quotes, and a text in quotes"
+	for _, types := range typeWords {
+		if types.pattern.MatchString(message) {
+			message += types.hint
+		}
 	}
 	if !notAKey.MatchString(message) {
 		return message
@@ -110,6 +131,29 @@ func describeFields(message string, fields, variables []string) string {
 		}
 		return match + nearNames(name, fields)
 	})
+}
+
+// isCalled reports whether an expression calls a name as a function.
+func isCalled(expression, name string) bool {
+	called, err := regexp.Compile(`\b` + regexp.QuoteMeta(name) + `\s*\(`)
+	return err == nil && called.MatchString(expression)
+}
+
+// knownFunctions are functions that authors of conditions use, and foreignFunctions what functions of other languages are called here.
+var (
+	knownFunctions   = []string{"startsWith", "endsWith", "contains", "matches", "size", "exists", "exists_one", "all", "filter", "map", "has", "lowerAscii", "upperAscii", "split", "join", "orValue", "hasValue", "isSorted", "unchanged"}
+	foreignFunctions = map[string]string{
+		"len": "size", "length": "size", "count": "size", "hasPrefix": "startsWith", "hasSuffix": "endsWith", "any": "exists", "some": "exists", "every": "all", "toLower": "lowerAscii", "lower": "lowerAscii",
+		"toLowerCase": "lowerAscii", "toUpper": "upperAscii", "upper": "upperAscii", "includes": "exists", "match": "matches",
+	}
+)
+
+// meantFunction returns a hint with the function that an author may mean.
+func meantFunction(name string) string {
+	if meant, ok := foreignFunctions[name]; ok {
+		return ", did you mean '" + meant + "'?"
+	}
+	return nearNames(name, knownFunctions)
 }
 
 // nearNames returns a hint with the candidates that are similar to name, or nothing if no candidate is.

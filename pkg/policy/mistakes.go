@@ -55,7 +55,7 @@ func mistakesOf(ctx context.Context, server enforcementstatus.Server, namespace 
 	warnings := slices.Concat(denialOfEverything(namespace, spec), subjectMistakes(spec.Subjects), leftOutMistakes(server, spec), resourceNameMistakes(spec), deniedVerbMistakes(spec))
 	if expression != nil {
 		s := newSearch(ctx, expression)
-		warnings = slices.Concat(warnings, operationMistakes(expression), verbMistakes(expression, spec.Rules), namespaceMistakes(expression, namespace), selectorMistakes(expression), s.statusMistakes(spec), s.mistakes(spec))
+		warnings = slices.Concat(warnings, operationMistakes(expression), verbMistakes(expression, spec.Rules), namespaceMistakes(expression, namespace), selectorMistakes(expression), textMistakes(expression), postMistakes(expression, spec), s.statusMistakes(spec), s.mistakes(spec))
 	}
 	return warnings[:min(len(warnings), typechecking.MaxWarnings)]
 }
@@ -134,6 +134,42 @@ func namespaceMistakes(expression *partial.Expression, namespace string) (warnin
 			if text != namespace {
 				warnings = append(warnings, conditionWarning("%s is never %s: the policy is about requests in its own namespace, %q; write one in that namespace, or a ClusterAuthorizationPolicy", strings.Join(of, "."), shortQuote(text), namespace))
 			}
+		}
+	}
+	return warnings
+}
+
+// namesOfObjects are what is compared with names of objects and of namespaces.
+var namesOfObjects = [][]string{
+	{string(cel.Request), "name"}, {string(cel.Request), "namespace"}, {string(cel.Object), "metadata", "name"}, {string(cel.OldObject), "metadata", "name"},
+	{string(cel.Object), "metadata", "namespace"}, {string(cel.OldObject), "metadata", "namespace"}, {string(cel.NamespaceObject), "metadata", "name"},
+}
+
+// textMistakes returns a warning for each name with a wildcard in a condition, and for placeholders of templates.
+func textMistakes(expression *partial.Expression) (warnings []policyv1alpha1.ExpressionWarning) {
+	for _, of := range namesOfObjects {
+		for _, text := range expression.ComparedTexts(cel.Variable(of[0]), of[1:]...) {
+			if strings.ContainsAny(text, "*?") {
+				warnings = append(warnings, conditionWarning("%s is compared literally: names have no wildcards; write startsWith, endsWith or matches", shortQuote(text)))
+			}
+		}
+	}
+	if text := expression.Text(); strings.Contains(text, "{{") && strings.Contains(text, "}}") {
+		warnings = append(warnings, conditionWarning("a text has {{ and }}, as the placeholder of a template that was not replaced"))
+	}
+	return warnings
+}
+
+// postMistakes returns a warning if an Allow policy compares the name of a request and is about creations.
+func postMistakes(expression *partial.Expression, spec *policyv1alpha1.AuthorizationPolicySpec) (warnings []policyv1alpha1.ExpressionWarning) {
+	if spec.Effect != policyv1alpha1.PolicyEffectAllow || len(expression.ComparedTexts(cel.Request, "name")) == 0 {
+		return nil // validation refuses the other effects
+	}
+	for i := range spec.Rules {
+		rule := &spec.Rules[i]
+		isOne := !slices.ContainsFunc(rule.Resources, func(entry string) bool { return entry == "*" || strings.Contains(entry, "/") })
+		if isOne && len(rule.Verbs) == 1 && rule.Verbs[0] == "create" {
+			warnings = append(warnings, conditionWarning("request.name is empty for a POST, which spec.rules[%d] is about: compare object.metadata.name", i))
 		}
 	}
 	return warnings
@@ -333,12 +369,16 @@ func (s *search) kindsOf(rule *policyv1alpha1.PolicyRule, verb string) []map[str
 	set("verb", []string{verb})
 	set("apiGroup", rule.APIGroups)
 	set("apiVersion", rule.APIVersions)
-	var resources []string
+	var resources, subresources []string
 	for _, entry := range rule.Resources {
-		resource, _, _ := strings.Cut(entry, "/")
-		resources = append(resources, resource)
+		resource, subresource, _ := strings.Cut(entry, "/")
+		if entry == "*" {
+			subresource = "*" // it stands for subresources, too
+		}
+		resources, subresources = append(resources, resource), append(subresources, subresource)
 	}
 	set("resource", resources)
+	set("subresource", subresources)
 	return kinds
 }
 

@@ -47,6 +47,8 @@ func subjectMistake(s rbacv1.Subject) string {
 	switch {
 	case strings.Contains(s.Name, "*"):
 		return fmt.Sprintf("%s is compared literally: subjects have no wildcards; the group %q has all users who are authenticated", name, user.AllAuthenticated)
+	case s.Kind == rbacv1.UserKind && ofNamespace && strings.Contains(namespace, ":"):
+		return fmt.Sprintf("no user has the name %s: a service account is system:serviceaccount:NAMESPACE:NAME; write kind: ServiceAccount, with its namespace and its name", name)
 	case s.Kind == rbacv1.UserKind && isGroup:
 		return fmt.Sprintf("%s is a group, and no user has this name: write kind: Group", name)
 	case s.Kind == rbacv1.UserKind && isAccount && notAccount != nil:

@@ -34,10 +34,10 @@ type mistake struct {
 	Warned    []string `json:"warned,omitempty"`
 }
 
-func mistakes(t *testing.T) []mistake {
+// mistakes returns the rows of a file in testdata.
+func mistakes(t *testing.T, file string) (rows []mistake) {
 	t.Helper()
-	var rows []mistake
-	readYAML(t, "testdata/mistakes.yaml", &rows)
+	readYAML(t, "testdata/"+file, &rows)
 	return rows
 }
 
@@ -90,7 +90,7 @@ func warningsIn(stderr string) []string {
 // in the status.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
-	for i, row := range mistakes(t) {
+	for i, row := range append(mistakes(t, "mistakes.yaml"), mistakes(t, "mistakes-more.yaml")...) {
 		t.Run(row.Mistake, func(t *testing.T) {
 			t.Parallel()
 			name := fmt.Sprintf("e2e-mistake-%d", i)
@@ -284,7 +284,7 @@ func documentsIn(content string, isPage bool) []string {
 // TestMistakesAreMany keeps rows from getting lost, and from being silent.
 func TestMistakesAreMany(t *testing.T) {
 	t.Parallel()
-	rows := mistakes(t)
+	rows := mistakes(t, "mistakes.yaml")
 	if len(rows) < 26 {
 		t.Errorf("there are only %d rows", len(rows))
 	}
@@ -312,7 +312,7 @@ func TestMistakesInDocs(t *testing.T) {
 	cell := func(text string) string {
 		return "`" + strings.ReplaceAll(strings.Join(strings.Fields(text), " "), "|", `\|`) + "`"
 	}
-	for _, row := range mistakes(t)[1:] {
+	for _, row := range mistakes(t, "mistakes.yaml")[1:] {
 		write := strings.TrimSuffix(strings.TrimPrefix(row.Write, "{"), "}")
 		if row.Refused != "" {
 			fmt.Fprintf(&b, "| %s | %s | refused | %s |\n", row.Mistake, cell(write), cell(row.Refused))

@@ -231,6 +231,12 @@ func inGroups(groups []string) string {
 }
 
 func (n *names) resourceMeant(groups []string, name string) string {
+	if resource, group, ok := strings.Cut(name, "."); ok && slices.Contains(groups, group) {
+		return fmt.Sprintf("; did you mean %q? Groups belong into apiGroups", resource)
+	}
+	if of := n.published.withSubresource(groups, name); len(of) > 0 {
+		return "; did you mean " + suggestion.Quoted(of[:min(len(of), 3)], "or") + "?"
+	}
 	if called := n.published.called(groups, name); len(called) > 0 {
 		return "; did you mean " + suggestion.Quoted(called[:min(len(called), 3)], "or") + "?"
 	}

@@ -66,6 +66,7 @@ func TestNames(t *testing.T) {
 		{name: "a resource of one of several groups", rule: rule("core,apps", "", "deployments")},
 		{name: "a resource of some group", rule: rule("*", "", "deployments")},
 		{name: "a singular", rule: rule("core", "", "pod"), want: []string{`spec.rules[0].resources[0]: no resource "pod" in the core API group ""; did you mean "pods"?`}},
+		{name: "a resource with its group", rule: rule("apps", "", "deployments.apps"), want: []string{`spec.rules[0].resources[0]: no resource "deployments.apps" in the API group "apps"; did you mean "deployments"? Groups belong into apiGroups`}},
 		{name: "a short name", rule: rule("core", "", "pods,sa"), want: []string{`spec.rules[0].resources[1]: no resource "sa" in the core API group ""; did you mean "serviceaccounts"?`}},
 		{name: "a spelling mistake", rule: rule("core", "", "scerets"), want: []string{`spec.rules[0].resources[0]: no resource "scerets" in the core API group ""; did you mean "secrets"?`}},
 		{name: "another group", rule: rule("core", "", "deployments"), want: []string{`spec.rules[0].resources[0]: no resource "deployments" in the core API group ""; it is in the API group "apps"`}},

@@ -143,6 +143,17 @@ func (p *Published) subresources(groups []string, resource string) []string {
 	return sets.List(names)
 }
 
+// withSubresource returns the subresources of groups with a name, such as deployments/scale.
+func (p *Published) withSubresource(groups []string, name string) []string {
+	names := sets.New[string]()
+	p.each(groups, func(r *metav1.APIResource) {
+		if strings.HasSuffix(r.Name, "/"+name) {
+			names.Insert(r.Name)
+		}
+	})
+	return sets.List(names)
+}
+
 // called returns the resources of groups that have another name of this spelling: a kind, a singular, or a short name.
 func (p *Published) called(groups []string, name string) []string {
 	names := sets.New[string]()

@@ -449,12 +449,16 @@ func (c CompletedConfig) evaluated(places *place.Table, decider *frontdoor.Decid
 	}
 }
 
-// names returns the names about which policies can decide otherwise than about all others.
-func (c CompletedConfig) names(attributes authorizer.Attributes) authorization.Names {
-	if snapshot := c.extra.Policies.Snapshot(); snapshot != nil {
-		return snapshot.NamesOf(attributes)
+// names returns the names about which policies can decide otherwise than a decision on a request without a name says. They decide nothing about privileged groups.
+func (c CompletedConfig) names(ctx context.Context, attributes authorizer.Attributes, decision authorization.Decision) authorization.Names {
+	snapshot := c.extra.Policies.StateOf(ctx).Value
+	switch {
+	case slices.ContainsFunc(attributes.GetUser().GetGroups(), func(group string) bool { return slices.Contains(c.extra.Chains.AlwaysAllowGroups, group) }):
+		return authorization.Names{}
+	case snapshot == nil:
+		return authorization.Names{IsOpen: true}
 	}
-	return authorization.Names{IsOpen: true}
+	return snapshot.Names(attributes, decision)
 }
 
 func (c CompletedConfig) reviewStorages(isEvaluated evaluated) map[string]rest.Storage {

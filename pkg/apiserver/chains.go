@@ -26,6 +26,8 @@ import (
 // Chains are the chains of authorizers of a server. They are built from one table, so that they
 // agree on the order of the authorizers that they share.
 type Chains struct {
+	// AlwaysAllowGroups are the privileged groups, about which policies decide nothing.
+	AlwaysAllowGroups []string
 	// Reviews decides for reviews, and checks the permissions of policy authors. Like the reviews
 	// of kube-apiserver, it uses no cached answers.
 	Reviews *authorization.Chain
@@ -107,7 +109,7 @@ func NewChains(config AuthorizerConfig) (*Chains, error) {
 	if config.Fresh == nil || config.Cached == nil || config.Policies == nil {
 		return nil, errAuthorizerConfig
 	}
-	c := &Chains{HasWebhooks: config.Webhooks != nil}
+	c := &Chains{HasWebhooks: config.Webhooks != nil, AlwaysAllowGroups: config.AlwaysAllowGroups}
 	reviews := reference(func() *authorization.Chain { return c.Reviews })
 	checks := reference(func() *authorization.Chain { return c.Checks })
 	for _, b := range []struct {

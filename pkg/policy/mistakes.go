@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -145,6 +146,9 @@ var namesOfObjects = [][]string{
 	{string(cel.Object), "metadata", "namespace"}, {string(cel.OldObject), "metadata", "namespace"}, {string(cel.NamespaceObject), "metadata", "name"},
 }
 
+// placeholder is a placeholder of a template within one text.
+var placeholder = regexp.MustCompile(`\{\{[^{}"]*\}\}`)
+
 // textMistakes returns a warning for each name with a wildcard in a condition, and for placeholders of templates.
 func textMistakes(expression *partial.Expression) (warnings []policyv1alpha1.ExpressionWarning) {
 	for _, of := range namesOfObjects {
@@ -154,25 +158,26 @@ func textMistakes(expression *partial.Expression) (warnings []policyv1alpha1.Exp
 			}
 		}
 	}
-	if text := expression.Text(); strings.Contains(text, "{{") && strings.Contains(text, "}}") {
+	if placeholder.MatchString(expression.Text()) {
 		warnings = append(warnings, conditionWarning("a text has {{ and }}, as the placeholder of a template that was not replaced"))
 	}
 	return warnings
 }
 
-// postMistakes returns a warning if an Allow policy compares the name of a request and is about creations.
-func postMistakes(expression *partial.Expression, spec *policyv1alpha1.AuthorizationPolicySpec) (warnings []policyv1alpha1.ExpressionWarning) {
-	if spec.Effect != policyv1alpha1.PolicyEffectAllow || len(expression.ComparedTexts(cel.Request, "name")) == 0 {
+// postMistakes returns a warning if an Allow policy compares the name of a request and is about creations only.
+func postMistakes(expression *partial.Expression, spec *policyv1alpha1.AuthorizationPolicySpec) []policyv1alpha1.ExpressionWarning {
+	names := expression.ComparedTexts(cel.Request, "name")
+	if spec.Effect != policyv1alpha1.PolicyEffectAllow || len(names) == 0 || slices.Contains(names, "") {
 		return nil // validation refuses the other effects
 	}
 	for i := range spec.Rules {
 		rule := &spec.Rules[i]
-		isOne := !slices.ContainsFunc(rule.Resources, func(entry string) bool { return entry == "*" || strings.Contains(entry, "/") })
-		if isOne && len(rule.Verbs) == 1 && rule.Verbs[0] == "create" {
-			warnings = append(warnings, conditionWarning("request.name is empty for a POST, which spec.rules[%d] is about: compare object.metadata.name", i))
+		hasName := slices.ContainsFunc(rule.Resources, func(entry string) bool { return entry == "*" || strings.Contains(entry, "/") })
+		if hasName || len(rule.Verbs) != 1 || rule.Verbs[0] != "create" {
+			return nil // the condition may be about that rule
 		}
 	}
-	return warnings
+	return []policyv1alpha1.ExpressionWarning{conditionWarning("request.name is empty for a POST, which the rules are about: compare object.metadata.name")}
 }
 
 // selectorMistakes returns a warning for each list in a condition with which the values of a requirement are compared, although no request

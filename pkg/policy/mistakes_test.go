@@ -171,7 +171,7 @@ func TestMistakesInConditions(t *testing.T) {
 		{name: "a wildcard in a name", verbs: "create", condition: `object.metadata.name in ["a", "b-*"]`, want: []string{`spec.condition: "b-*" is compared literally: names have no wildcards; write startsWith, endsWith or matches`}},
 		{name: "a wildcard in another text", verbs: "create", condition: `object.a == "b-*"`},
 		{name: "a placeholder", verbs: "create", condition: `object.a == "{{ .Values.a }}"`, want: []string{`spec.condition: a text has {{ and }}, as the placeholder of a template that was not replaced`}},
-		{name: "the name of a POST", verbs: "create", condition: `request.name == "a" && object.a == 1`, want: []string{`spec.condition: request.name is empty for a POST, which spec.rules[0] is about: compare object.metadata.name`}},
+		{name: "the name of a POST", verbs: "create", condition: `request.name == "a" && object.a == 1`, want: []string{`spec.condition: request.name is empty for a POST, which the rules are about: compare object.metadata.name`}},
 		{name: "the name of a POST among others", verbs: "create,update", condition: `request.name == "a" && object.a == 1`},
 		{name: "the name of a subresource", verbs: "create", resources: []string{"pods/exec"}, condition: `request.name == "a" && object.a == 1`},
 		{

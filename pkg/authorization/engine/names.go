@@ -7,15 +7,15 @@ package engine
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
 )
 
-// The bounds of what NamesOf returns: a warning must hold it.
+// The bounds of what Names returns: a warning must hold it.
 const (
 	maxNames      = 16
 	maxNamesBytes = 128
@@ -29,30 +29,67 @@ func isForEveryName(a authorizer.Attributes) bool {
 	return ok
 }
 
-// NamesOf returns the names in the rules of those policies that match a request with any name. There can be others if a condition reads the name, whose text the
-// caller may not be allowed to see, or if there are too many.
-func (s *Snapshot) NamesOf(a authorizer.Attributes) (n authorization.Names) {
-	every := everyName{a}
+// Names returns the names in the rules of those policies that match a request with any name, and that can change the decision on one without a name: an Allow
+// policy changes no Allow, and a Deny policy for some names changes nothing where nothing allows. There can be others if a condition compares the name, whose
+// text the caller may not be allowed to see, or if there are too many.
+func (s *Snapshot) Names(a authorizer.Attributes, decision authorization.Decision) (n authorization.Names) {
+	every, names := everyName{a}, sets.New[string]()
 	for _, x := range []*index{&s.restricting, &s.granting} {
 		for _, m := range x.find(every, nil) {
-			if m.policy.condition != nil && m.policy.condition.readsName {
-				n.IsOpen, n.By = true, cmp.Or(n.By, strings.TrimPrefix(m.policy.key.Namespace+"/"+m.policy.key.Name, "/"))
+			p := m.policy
+			if p.comparesName(a) && p.canChange(decision, true) {
+				n.IsOpen, n.By = true, cmp.Or(n.By, strings.TrimPrefix(p.key.Namespace+"/"+p.key.Name, "/"))
 			}
-			for i := range m.policy.rules {
-				if r := &m.policy.rules[i]; r.matches(every) != noMatch {
-					n.Names = append(n.Names, r.resourceNames...)
-				}
+			//guard:engine-names-of-policies-without-effect
+			if p.canChange(decision, false) {
+				n.IsOpen = !p.addNames(every, names) || n.IsOpen
 			}
 		}
 	}
-	slices.Sort(n.Names)
-	n.Names = slices.Compact(n.Names)
-	bytes := 0
-	for i, name := range n.Names {
-		//guard:engine-names-of-a-warning
-		if bytes += len(name); i == maxNames || bytes > maxNamesBytes {
-			return authorization.Names{Names: n.Names[:i], IsOpen: true, By: n.By}
-		}
-	}
+	n.Names = sets.List(names)
 	return n
+}
+
+// canChange reports whether a policy can decide otherwise about some names than a decision on a request without a name says. compares says that it has compared
+// the name, which was empty, so that it may have caused the decision.
+func (p *Policy) canChange(decision authorization.Decision, compares bool) bool {
+	switch p.conditionEffect() {
+	case authorization.EffectAllow:
+		return !decision.IsAllow() && !decision.IsDeny()
+	case authorization.EffectDeny:
+		return decision.CanBecomeAllowed() || compares && decision.IsDeny()
+	default: // NoOpinion keeps Allow policies from allowing
+		return decision.CanBecomeAllowed() || compares && !decision.IsDeny()
+	}
+}
+
+// comparesName reports whether the condition reads the name of the request, or for a Namespace the namespace, which is the same.
+func (p *Policy) comparesName(a authorizer.Attributes) bool {
+	if p.condition == nil {
+		return false
+	}
+	isNamespace := a.GetResource() == "namespaces" && a.GetAPIGroup() == ""
+	return p.condition.readsName || isNamespace && p.condition.readsNamespace
+}
+
+// addNames adds the names of the rules that match. It returns false if there are more than a warning holds.
+func (p *Policy) addNames(every everyName, names sets.Set[string]) bool {
+	for i := range p.rules {
+		r := &p.rules[i]
+		if r.matches(every) == noMatch {
+			continue
+		}
+		for _, name := range r.resourceNames {
+			bytes := len(name)
+			for other := range names {
+				bytes += len(other)
+			}
+			//guard:engine-names-of-a-warning
+			if !names.Has(name) && (len(names) == maxNames || bytes > maxNamesBytes) {
+				return false
+			}
+			names.Insert(name)
+		}
+	}
+	return true
 }

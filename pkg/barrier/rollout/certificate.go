@@ -85,17 +85,11 @@ func (r *Rollout) Known(certificate string) bool {
 	return false
 }
 
-// KnowsAll reports whether Known is true for the certificate of each server, as far as the servers are listed.
+// KnowsAll returns false if there is a server whose certificate cannot be known. What another replica knows of a server does not count.
 func (r *Rollout) KnowsAll() bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	for _, s := range r.servers {
-		//guard:rollout-certificates-of-all
-		if r.config.FrontDoor && s.canary.certificate == "" {
-			return false
-		}
-	}
-	return true
+	return r.uncertified() == ""
 }
 
 // isTied reports whether a server is tied to a certificate.

@@ -96,7 +96,7 @@ func (o *options) change(ctx context.Context, granted []rbacv1.PolicyRule) (a *a
 		return nil, false, err
 	case status == nil:
 		return nil, false, errNoReviews
-	case len(status.ConditionsChain) == 0 && status.Allowed == isGranted && len(names.Names) == 0 && !names.IsOpen:
+	case len(status.ConditionsChain) == 0 && status.Allowed == isGranted && len(names.Names) == 0 && !names.IsOpen && (!o.IsNameless() || len(o.grantedNames()) == 0):
 		return nil, false, nil
 	}
 	if a, err = o.answer(ctx); err != nil {
@@ -105,7 +105,7 @@ func (o *options) change(ctx context.Context, granted []rbacv1.PolicyRule) (a *a
 	if a.Verdict == answer.No && !isGranted && (!o.IsNameless() || len(o.grantedNames()) == 0) {
 		return nil, len(status.ConditionsChain) > 0, nil
 	}
-	if a.Verdict == answer.Yes && isGranted {
+	if a.Verdict == answer.Yes && isGranted || a.Verdict == answer.YesIf && o.isOfRoles(a) {
 		return nil, false, nil
 	}
 	return a, false, nil

@@ -15,7 +15,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/component-helpers/auth/rbac/validation"
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
@@ -46,6 +45,14 @@ func (o *options) answerForNames(ctx context.Context) (*answer.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if a.Verdict == answer.Yes && len(names.Names) == 0 && !names.IsOpen {
+		// An older Proviso, or one without conditions, warns of no names.
+		loose, err := o.askKubeAPIServer(ctx, "")
+		if err != nil {
+			return nil, err
+		}
+		names.IsOpen = loose != nil && loose.Denied
+	}
 	var rows []answer.Row
 	for _, name := range names.Names {
 		one, err := o.withName(name, io.Discard).answerForOne(ctx)
@@ -75,15 +82,12 @@ func (o *options) answerForNames(ctx context.Context) (*answer.Answer, error) {
 func (o *options) withName(name string, errOut io.Writer) *options {
 	one := &options{clients: o.clients, subject: o.subject, Question: o.Question}
 	one.Name, one.ErrOut = name, errOut
-	if o.IsClusterScoped && o.Resource.GroupResource() == (schema.GroupResource{Resource: "namespaces"}) {
-		one.Namespace = name // a Namespace is in itself
-	}
 	return one
 }
 
 // rowOf returns the row for a name, and whether its answer differs from that for other names.
 func rowOf(name string, one, others *answer.Answer) (row answer.Row, differs bool) {
-	row = answer.Row{Effect: authorizationv1alpha1.ConditionEffectAllow, Condition: fmt.Sprintf("the name is %q", name), Description: one.Why()}
+	row = answer.Row{Effect: authorizationv1alpha1.ConditionEffectAllow, Condition: conditionOf(name), Description: one.Why()}
 	switch one.Verdict {
 	case answer.No:
 		row.Effect = authorizationv1alpha1.ConditionEffectDeny
@@ -119,6 +123,9 @@ func (o *options) addGranted(ctx context.Context, names *authorization.Names) er
 		}
 	}
 	names.Names = append(names.Names, o.grantedNames()...)
+	if o.IsOfNamespaces() && o.Namespace != "" {
+		names.Names = append(names.Names, o.Namespace) // roles in it are about it
+	}
 	slices.Sort(names.Names)
 	if names.Names = slices.Compact(names.Names); len(names.Names) > maxNames {
 		names.Names, names.IsOpen = names.Names[:maxNames], true
@@ -139,6 +146,19 @@ func (o *options) grantedNames() (names []string) {
 	}
 	return names
 }
+
+// isOfRoles reports whether an answer depends on the names in roles alone, which a list has in its first table.
+func (o *options) isOfRoles(a *answer.Answer) bool {
+	granted := o.grantedNames()
+	return len(a.Conditions) == len(granted) && !slices.ContainsFunc(granted, func(name string) bool {
+		return !slices.ContainsFunc(a.Conditions, func(row answer.Row) bool {
+			return row == answer.Row{Effect: authorizationv1alpha1.ConditionEffectAllow, Condition: conditionOf(name)}
+		})
+	})
+}
+
+// conditionOf returns the condition of the row for a name.
+func conditionOf(name string) string { return fmt.Sprintf("the name is %q", name) }
 
 // rule returns the question as a rule of RBAC.
 func (o *options) rule() rbacv1.PolicyRule {

@@ -81,7 +81,7 @@ func (o *options) answer(ctx context.Context) (*answer.Answer, error) {
 
 // answerForOne answers a question whose requests have no name, or one.
 func (o *options) answerForOne(ctx context.Context) (*answer.Answer, error) {
-	gate, err := o.askKubeAPIServer(ctx)
+	gate, err := o.askKubeAPIServer(ctx, o.Resource.Version)
 	if err != nil {
 		return nil, err
 	}
@@ -114,8 +114,8 @@ func (o *options) answerForOne(ctx context.Context) (*answer.Answer, error) {
 }
 
 // askKubeAPIServer returns nil if the server does not serve the review.
-func (o *options) askKubeAPIServer(ctx context.Context) (*authorizationv1.SubjectAccessReviewStatus, error) {
-	resource, path := o.Attributes(o.Resource.Version)
+func (o *options) askKubeAPIServer(ctx context.Context, version string) (*authorizationv1.SubjectAccessReviewStatus, error) {
+	resource, path := o.Attributes(version)
 	reviews := o.clients.kube.AuthorizationV1()
 	var status *authorizationv1.SubjectAccessReviewStatus
 	var err error

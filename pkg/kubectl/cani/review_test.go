@@ -119,6 +119,14 @@ func byName(kube map[string]any, proviso map[string]authorizationv1alpha1.Subjec
 	}
 }
 
+// kubeDenies is the answer of kube-apiserver's review if an authorizer denies.
+func kubeDenies() standin.Handler {
+	return standin.To(func(review *authorizationv1.SelfSubjectAccessReview) any {
+		review.Status.Denied = true
+		return review
+	})
+}
+
 // rulesForName is the answer of kube-apiserver to which rules a user has: one for a name.
 func rulesForName(verb, resource, name string) standin.Handler {
 	return standin.To(func(review *authorizationv1.SelfSubjectRulesReview) any {
@@ -169,6 +177,10 @@ func TestNameless(t *testing.T) {
 		{"names that are not known, and no", map[string]anything{anyName: refused}, statuses{anyName: no}, others, nil, "get pods",
 			printed{3, header + "                   POLICY   DESCRIPTION\nAllow    policies compare the name   n/p      -\n", []string{nameless}}},
 		{"names that are not known, and conditions", map[string]anything{anyName: yes}, statuses{anyName: onX}, others, nil, "patch pods", printed{3, conditionTable, []string{nameless}}},
+		{"a Proviso that warns of no names, and a Deny for some", map[string]anything{anyName: yes, "": kubeDenies()}, statuses{anyName: allowed}, authorization.Names{}, nil, "get pods",
+			printed{3, header + "                   POLICY   DESCRIPTION\nDeny     policies compare the name   -        -\nAllow    any other name              -        -\n", []string{nameless}}},
+		{"a role in a namespace, for the Namespace", map[string]anything{anyName: refused, "demo": yes}, statuses{"demo": allowed}, authorization.Names{}, nil, "get namespaces -n demo",
+			printed{3, header + "            POLICY   DESCRIPTION\nAllow    the name is \"demo\"   -        -\n", []string{"Warning: resource 'namespaces' is not namespace scoped\n"}}},
 		{"one object", map[string]anything{"a": refused}, statuses{"a": onX}, others, nil, "patch pods/a", printed{1, "no - no role\n", []string{unenforced}}},
 		{"a verb without a name", map[string]anything{"": yes}, statuses{"": allowed}, others, nil, "list pods", printed{Out: "yes\n"}},
 	} {

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,6 +36,7 @@ const exampleUser = "alice"
 // The errors of files.
 var (
 	errNoFilePolicies = errors.New("the files of -f have no policy")
+	errNoTests        = errors.New("has no tests")
 	errManyRequests   = fmt.Errorf("the files of -f have more than %d tests, requests or objects: name fewer files", maxFileRequests)
 )
 
@@ -88,19 +90,24 @@ func (r *fileReader) add(d document.Document, meta metav1.TypeMeta) {
 
 // requests returns the requests of the files.
 func (r *fileReader) requests(warn func(string)) (found []exampleRequest) {
+	readsPolicies := len(r.policies) == 0
 	for _, d := range r.suites {
-		found = append(found, r.ofSuite(d)...)
+		found = append(found, r.ofSuite(d, readsPolicies)...)
 	}
 	if len(r.suites) > 0 {
-		return found
+		return append([]exampleRequest{}, found...)
 	}
 	if len(r.reviews) > 0 {
 		var objects []string
 		for _, d := range r.objects {
 			objects = append(objects, documentText(d))
 		}
-		for _, d := range r.reviews {
-			found = append(found, exampleRequest{Title: d.Source.String(), Request: documentText(d), Object: strings.Join(objects, "---\n")})
+		for i, d := range r.reviews {
+			of := objects
+			if len(r.reviews) > 1 && len(objects) == len(r.reviews) {
+				of = objects[i : i+1] // one for each
+			}
+			found = append(found, exampleRequest{Title: d.Source.String(), Request: documentText(d), Object: strings.Join(of, "---\n")})
 		}
 		return found
 	}
@@ -117,17 +124,20 @@ func (r *fileReader) requests(warn func(string)) (found []exampleRequest) {
 	return found
 }
 
-// ofSuite returns the requests of a PolicyTest. If no file has policies, it reads those that the PolicyTest names.
-func (r *fileReader) ofSuite(d document.Document) []exampleRequest {
+// ofSuite returns the requests of a PolicyTest. If no file of -f has policies, it reads those that the PolicyTest names.
+func (r *fileReader) ofSuite(d document.Document, readsPolicies bool) []exampleRequest {
 	dir := filepath.Dir(d.Source.Path)
 	suite := &exampleSuite{}
 	if err := json.Unmarshal(d.JSON, suite); err != nil {
 		r.Fail(d.Source, "", err)
 		return nil
 	}
-	if len(r.policies) == 0 {
+	if len(suite.Tests) == 0 {
+		r.Fail(d.Source, "", errNoTests)
+	}
+	if readsPolicies {
 		for _, name := range suite.Policies {
-			documents, errs := document.Read(nil, []string{filepath.Join(dir, name)}, false)
+			documents, errs := document.Read(strings.NewReader(""), []string{filepath.Join(dir, name)}, false)
 			r.Errs = append(r.Errs, errs...)
 			r.Each(documents, func(d document.Document, meta metav1.TypeMeta) {
 				if meta.GroupVersionKind().Group == policyv1alpha1.GroupName {
@@ -137,7 +147,12 @@ func (r *fileReader) ofSuite(d document.Document) []exampleRequest {
 		}
 	}
 	found, err := suite.requests(func(name string) (string, error) {
-		text, err := os.ReadFile(filepath.Join(dir, name))
+		file, err := os.Open(filepath.Join(dir, name))
+		if err != nil {
+			return "", err
+		}
+		defer file.Close()
+		text, err := io.ReadAll(io.LimitReader(file, maxBodyBytes)) // the page could send no more
 		return string(text), err
 	})
 	if err != nil {

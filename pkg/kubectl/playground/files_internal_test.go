@@ -77,6 +77,8 @@ tests:
 		{name: "no file", names: []string{"a.yaml"}, err: "does not exist"},
 		{name: "no YAML", texts: map[string]string{"a.yaml": "a: b\nc: ["}, err: "did not find expected node content"},
 		{name: "no object", texts: map[string]string{"a.yaml": testPolicy + "---\na: b"}, err: "a.yaml, document 2: is not an object with apiVersion and kind"},
+		{name: "a suite without tests", texts: map[string]string{"policy.yaml": testPolicy, "suite.yaml": "apiVersion: test.proviso.dev/v1alpha1\nkind: PolicyTest\ntests: []"}, err: "suite.yaml, document 1: has no tests"},
+		{name: "two requests with their data", texts: map[string]string{"a.yaml": testPolicy + "---\n" + testRequest("create") + "---\n" + testRequest("create") + "---\n" + data + "---\n" + strings.Replace(data, "gold", "dev", 1)}, want: []string{"a.yaml, document 2: no", "a.yaml, document 3: yes"}},
 		{name: "a suite whose file is missing", texts: map[string]string{"policy.yaml": testPolicy, "suite.yaml": suite}, err: "suite.yaml, document 1: open "},
 		{name: "many objects", texts: map[string]string{"a.yaml": testPolicy + strings.Repeat("---\n"+testRole+"\n", maxFileRequests+1)}, err: "more than 200 tests"},
 	} {

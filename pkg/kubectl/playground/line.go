@@ -79,7 +79,7 @@ func (f *found) lineOf(line, column int) int {
 	}
 	before = min(before, all-1) // a place behind the end is at the last character
 	at, from := f.begin+f.value.Line-1, f.value.Column-1
-	switch f.value.Style {
+	switch f.value.Style &^ yaml.TaggedStyle {
 	case yaml.LiteralStyle, yaml.FoldedStyle: // the text begins below | or >
 		at, from = at+1, 0
 	case yaml.DoubleQuotedStyle, yaml.SingleQuotedStyle:

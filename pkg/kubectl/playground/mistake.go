@@ -82,13 +82,13 @@ func (q *question) lineOf(err *document.Error) int {
 	if begin == 0 {
 		return 0
 	}
-	if m := lineInDocument.FindStringSubmatch(err.Err.Error()); m != nil {
-		line, _ := strconv.Atoi(m[1])
-		return begin + line - 1
-	}
 	text := map[string]string{editorPolicies: q.Policies, editorRequest: q.Request, editorObject: q.Object}[err.Source.Path]
 	if invalid, line, column := compileError(err.Err); invalid != nil {
 		return find(text, begin, invalid.Field).lineOf(line, column)
+	}
+	if m := lineInDocument.FindStringSubmatch(err.Err.Error()); m != nil {
+		line, _ := strconv.Atoi(m[1])
+		return begin + line - 1
 	}
 	path := ""
 	if invalid, ok := errors.AsType[*field.Error](err.Err); ok {

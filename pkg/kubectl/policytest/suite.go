@@ -171,7 +171,7 @@ func readSuite(ctx context.Context, d document.Document, compiler *partial.Compi
 func (s *suite) readFiles(ctx context.Context, compiler *partial.Compiler) (errs []error) {
 	read := func(files []string) (all []document.Document) {
 		for _, file := range files {
-			documents, readErrs := document.Read(nil, []string{filepath.Join(filepath.Dir(s.path), file)}, false)
+			documents, readErrs := document.Read(strings.NewReader(""), []string{filepath.Join(filepath.Dir(s.path), file)}, false)
 			all, errs = append(all, documents...), append(errs, readErrs...)
 		}
 		return all

@@ -239,13 +239,22 @@ func (q *Question) IsNameless() bool {
 	return q.NonResourceURL == "" && authorization.LacksName(q.Verb, q.Subresource, q.Name)
 }
 
+// IsOfNamespaces reports whether the question is about Namespaces.
+func (q *Question) IsOfNamespaces() bool {
+	return q.Resource.GroupResource() == schema.GroupResource{Resource: "namespaces"}
+}
+
 // Attributes returns the request of the question, for one version or, as kubectl auth can-i asks, for none.
 func (q *Question) Attributes(version string) (*authorizationv1.ResourceAttributes, *authorizationv1.NonResourceAttributes) {
 	if q.NonResourceURL != "" {
 		return nil, &authorizationv1.NonResourceAttributes{Verb: q.Verb, Path: q.NonResourceURL}
 	}
+	namespace := q.Namespace
+	if q.IsOfNamespaces() && q.Name != "" {
+		namespace = q.Name // a Namespace is in itself
+	}
 	return &authorizationv1.ResourceAttributes{
-		Namespace: q.Namespace, Verb: q.Verb, Group: q.Resource.Group, Version: version, Resource: q.Resource.Resource, Subresource: q.Subresource, Name: q.Name,
+		Namespace: namespace, Verb: q.Verb, Group: q.Resource.Group, Version: version, Resource: q.Resource.Resource, Subresource: q.Subresource, Name: q.Name,
 	}, nil
 }
 

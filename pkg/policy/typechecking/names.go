@@ -232,13 +232,15 @@ func inGroups(groups []string) string {
 
 func (n *names) resourceMeant(groups []string, name string) string {
 	if resource, group, ok := strings.Cut(name, "."); ok && slices.Contains(groups, group) {
-		return fmt.Sprintf("; did you mean %q? Groups belong into apiGroups", resource)
-	}
-	if of := n.published.withSubresource(groups, name); len(of) > 0 {
-		return "; did you mean " + suggestion.Quoted(of[:min(len(of), 3)], "or") + "?"
+		if _, ok := n.published.find(groups, resource); ok {
+			return fmt.Sprintf("; did you mean %q? Groups belong into apiGroups", resource)
+		}
 	}
 	if called := n.published.called(groups, name); len(called) > 0 {
 		return "; did you mean " + suggestion.Quoted(called[:min(len(called), 3)], "or") + "?"
+	}
+	if of := n.published.withSubresource(groups, name); len(of) > 0 && len(of) <= 3 {
+		return "; did you mean " + suggestion.Quoted(of, "or") + "?"
 	}
 	if others := n.published.groupsWith(name); len(others) > 0 {
 		return "; it is in " + inGroups(others)

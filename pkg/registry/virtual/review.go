@@ -35,8 +35,8 @@ type Reviewer struct {
 	// Evaluated reports whether this server or another component evaluates the conditions of a decision on a request, and a problem if one usually does
 	// but not now. If nil, Enforced says so.
 	Evaluated func(ctx context.Context, record authorizer.AttributesRecord, decision authorization.Decision) (isEvaluated bool, problem string)
-	// Names returns the names about which policies can decide otherwise, for a request without a name. If nil, no warning says so.
-	Names func(attributes authorizer.Attributes) authorization.Names
+	// Names returns the names about which policies can decide otherwise than a decision on a request without a name says. If nil, no warning says so.
+	Names func(ctx context.Context, attributes authorizer.Attributes, decision authorization.Decision) authorization.Names
 	// Versions returns the versions in which this server serves the resource that attributes name. With a mode, a review
 	// without a version is answered for them. If nil, or if there are none, the answer of such a review is folded.
 	Versions func(attributes authorizer.Attributes) []string
@@ -58,6 +58,11 @@ func (r *Reviewer) Review(ctx context.Context, record authorizer.AttributesRecor
 	}
 	audit := &authorization.Audit{}
 	decision := r.Chain.Decide(ctx, authorization.Audited(attributes, audit))
+	var names authorization.Names
+	//guard:virtual-names-of-policies
+	if r.Names != nil && attributes.Mode != authorizationapi.ConditionsModeNone && record.ResourceRequest && authorization.LacksName(record.Verb, record.Subresource, record.Name) {
+		names = r.Names(ctx, record, decision)
+	}
 	var (
 		warnings []string
 		hint     string
@@ -74,11 +79,8 @@ func (r *Reviewer) Review(ctx context.Context, record authorizer.AttributesRecor
 	default:
 		warnings = r.warningsOf(ctx, record, decision)
 	}
-	//guard:virtual-names-of-policies
-	if r.Names != nil && attributes.Mode != authorizationapi.ConditionsModeNone && record.ResourceRequest && authorization.LacksName(record.Verb, record.Subresource, record.Name) {
-		if text := r.Names(record).Warning(); text != "" {
-			warnings = append(warnings, text)
-		}
+	if text := names.Warning(); text != "" {
+		warnings = append(warnings, text)
 	}
 	status := authorization.Status(decision)
 	if hint != "" && !status.Allowed {

@@ -163,7 +163,7 @@ func TestWarningsAboutEvaluation(t *testing.T) {
 func TestNamesOfPolicies(t *testing.T) {
 	t.Parallel()
 	names := authorization.Names{Names: []string{"a"}}
-	r := &virtual.Reviewer{Chain: chainOf(t, authorization.NoOpinion("", nil)), Conditional: true, Names: func(a authorizer.Attributes) authorization.Names {
+	r := &virtual.Reviewer{Chain: chainOf(t, authorization.NoOpinion("", nil)), Conditional: true, Names: func(_ context.Context, a authorizer.Attributes, _ authorization.Decision) authorization.Names {
 		if a.GetResource() == "things" {
 			return names
 		}

@@ -99,9 +99,11 @@ async function decide() {
   byId("result").setAttribute("aria-busy", "true");
   let answer;
   try {
-    shownFragment = await toFragment(s);
-    if (running !== mine) return;
-    history.replaceState(null, "", shownFragment);
+    if (!hasFiles) { // which would stay in the history of the browser
+      shownFragment = await toFragment(s);
+      if (running !== mine) return;
+      history.replaceState(null, "", shownFragment);
+    }
     const response = await fetch("/api/v1/decide", {
       method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(s), signal: mine.signal, cache: "no-store", credentials: "omit",
     });
@@ -241,6 +243,7 @@ function goTo(name, line) {
 // Examples.
 
 const filesFragment = "#files.";
+let hasFiles = false;
 let examples = [];
 
 async function load(path, headers = {}) {
@@ -256,6 +259,7 @@ async function loadExamples() {
   if (location.hash.startsWith(filesFragment)) {
     files.push(await load("/api/v1/files", { Authorization: "Bearer " + location.hash.slice(filesFragment.length) }));
   }
+  hasFiles = files.length > 0;
   examples = [...files, ...await load("/api/v1/examples")];
   for (const [i, e] of examples.entries()) {
     const group = document.createElement("optgroup");
@@ -290,6 +294,10 @@ async function copyLink() {
 
 async function readLink() {
   if (location.hash === shownFragment) return true;
+  if (location.hash.startsWith(filesFragment)) {
+    location.reload();
+    return true;
+  }
   try {
     const s = await fromFragment(location.hash);
     if (s === null) return false;

@@ -536,7 +536,12 @@ func (s *oracleServer) review(ctx context.Context, answers *oracle.Answers) {
 
 type recordedWarnings struct{ texts []string }
 
-func (r *recordedWarnings) AddWarning(_, text string) { r.texts = append(r.texts, text) }
+// AddWarning keeps warnings about places. Those about names say nothing of them.
+func (r *recordedWarnings) AddWarning(_, text string) {
+	if _, isOfNames := authorization.NamesIn(text); !isOfNames {
+		r.texts = append(r.texts, text)
+	}
+}
 
 type noEvents struct{}
 

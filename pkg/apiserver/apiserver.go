@@ -282,7 +282,7 @@ func (c CompletedConfig) New() (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("generic API server: %w", err)
 	}
-	others, err := c.newComponents()
+	others, err := c.newOtherServers()
 	if err != nil {
 		return nil, err
 	}
@@ -337,7 +337,7 @@ func (c CompletedConfig) New() (*Server, error) {
 
 // runPolicies adds the controllers that keep policies and mappings up to date while the server runs, and their readiness
 // checks. The controller of policies waits for LoadPolicies.
-func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer, revisions map[string]revision, types *typechecking.Checker, places *statusPlaces, others *components, barriers *barriers) error {
+func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer, revisions map[string]revision, types *typechecking.Checker, places *statusPlaces, others *otherServers, barriers *barriers) error {
 	policy.RegisterMetrics()
 	client, err := versioned.NewForConfig(generic.LoopbackClientConfig)
 	if err != nil {
@@ -436,7 +436,7 @@ type evaluated func(ctx context.Context, record authorizer.AttributesRecord, dec
 
 // evaluated returns whether a component evaluates the conditions in the answer to a review. Without a client of kube-apiserver, reviews are about
 // requests on this server's own port.
-func (c CompletedConfig) evaluated(places *place.Table, decider *frontdoor.Decider, o *components) evaluated {
+func (c CompletedConfig) evaluated(places *place.Table, decider *frontdoor.Decider, o *otherServers) evaluated {
 	return func(ctx context.Context, record authorizer.AttributesRecord, decision authorization.Decision) (bool, string) {
 		r := &place.Request{Attributes: record}
 		switch {

@@ -69,7 +69,7 @@ type barriers struct {
 var errBarriers = errors.New("barriers need a client of kube-apiserver")
 
 // newBarriers returns barriers without a controller.
-func (c CompletedConfig) newBarriers(others *components) (*barriers, error) {
+func (c CompletedConfig) newBarriers(others *otherServers) (*barriers, error) {
 	if c.extra.Barriers == nil {
 		return nil, nil
 	}

@@ -51,7 +51,7 @@ func clientOf(kubeAPIServer *restclient.Config, server string, sharesName bool) 
 
 // run has everything found out about the cluster while the server runs, and serves the details. They have no influence on readiness: without the inner
 // door, the front door folds conditions, and each group of Proviso works without the others.
-func (o *components) run(generic *genericapiserver.GenericAPIServer) error {
+func (o *otherServers) run(generic *genericapiserver.GenericAPIServer) error {
 	observe := func(name, path string, of interface {
 		http.Handler
 		Run(context.Context)

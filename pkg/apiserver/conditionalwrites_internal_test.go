@@ -122,7 +122,7 @@ func TestFolding(t *testing.T) {
 			if door.Known(&kube.client) || door.IsLocal(core) {
 				t.Error("known before the first round")
 			}
-			places := newStatusPlaces(noPlaces(t), &components{conditionalWrites: f, services: f.services, enforcement: aggregated.NewEnforcement(f.services)}, nil)
+			places := newStatusPlaces(noPlaces(t), &otherServers{conditionalWrites: f, services: f.services, enforcement: aggregated.NewEnforcement(f.services)}, nil)
 			wantPlaces(t, places, "before the first round", 0)
 			wantReviewed(t, table, "before the first round", "dana", "not known to serve this version")
 			f.prober.Round(t.Context())

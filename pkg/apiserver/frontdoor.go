@@ -52,7 +52,7 @@ type ConditionsConfig struct {
 var errNoConditions = errors.New("conditions cannot be left to kube-apiserver without a client of it and a chain of authorizers")
 
 // placeTable returns the places in which conditions are evaluated.
-func (c CompletedConfig) placeTable(o *components, barriers *barriers) (*place.Table, error) {
+func (c CompletedConfig) placeTable(o *otherServers, barriers *barriers) (*place.Table, error) {
 	places := []place.Place{
 		&place.Server{Enforces: c.enforcesBehind(o.own)},
 		&place.AggregatedServer{Enforces: o.enforcement.Enforces, Configuration: o.enforcement.Configuration},
@@ -77,7 +77,7 @@ func (c CompletedConfig) placeTable(o *components, barriers *barriers) (*place.T
 
 // newDecider returns what decides at the front door, or nil if it is disabled. It allows a request on conditions
 // only if the enforcer covers the request, and if kube-apiserver is known to pass it on to this server.
-func (c CompletedConfig) newDecider(places *place.Table, o *components, barriers *barriers) (*frontdoor.Decider, error) {
+func (c CompletedConfig) newDecider(places *place.Table, o *otherServers, barriers *barriers) (*frontdoor.Decider, error) {
 	config := c.extra.FrontDoor
 	if config == nil {
 		return nil, nil

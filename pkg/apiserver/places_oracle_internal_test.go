@@ -104,7 +104,7 @@ type oracleServer struct {
 	cluster  *oracle.Cluster
 
 	config    CompletedConfig
-	others    *components
+	others    *otherServers
 	barriers  *barriers
 	places    *statusPlaces
 	evaluated evaluated
@@ -149,7 +149,7 @@ func (s *oracleServer) compose(compilers compilersOfPolicies) {
 		extra: extra, generic: generic.Complete(), policies: compilers.policies,
 		kubeAPIServer: &restclient.Config{Host: "https://kubernetes.example:443", Transport: s.cluster, QPS: -1},
 	}}
-	s.others, err = s.config.newComponents()
+	s.others, err = s.config.newOtherServers()
 	s.must(err)
 	s.barriers, err = s.config.newBarriers(s.others)
 	s.must(err)

@@ -50,7 +50,7 @@ type statusPlaces struct {
 }
 
 // newStatusPlaces returns statusPlaces of a table. excluded returns the resources about which kube-apiserver gets no conditions.
-func newStatusPlaces(table *place.Table, o *components, excluded func() []schema.GroupResource) *statusPlaces {
+func newStatusPlaces(table *place.Table, o *otherServers, excluded func() []schema.GroupResource) *statusPlaces {
 	p := &statusPlaces{table: table, conditionalWrites: o.conditionalWrites, services: o.services, own: o.own, aggregated: o.enforcement, conditions: o.conditions, excluded: excluded, versions: map[string]map[string]bool{}}
 	p.current.Store(enforcementstatus.NewPlaces(p.facts()))
 	return p

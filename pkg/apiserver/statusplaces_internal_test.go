@@ -47,7 +47,7 @@ func TestPlacesAfterAStart(t *testing.T) {
 	}
 	services := registration.NewServices(client.Discovery().RESTClient())
 	enforcement := aggregated.NewEnforcement(services)
-	p := newStatusPlaces(noPlaces(t), &components{services: services, enforcement: enforcement}, nil)
+	p := newStatusPlaces(noPlaces(t), &otherServers{services: services, enforcement: enforcement}, nil)
 	server := enforcementstatus.Server{FrontDoor: true, Places: p.current.Load}
 	changes := 0
 	want := func(when string, areKnown bool) {

@@ -72,7 +72,7 @@ var operatorWords = []struct {
 	{regexp.MustCompile(`token recognition error at: '= ?'`), "$0; equality is =="},
 	{regexp.MustCompile(`(mismatched|extraneous) input 'and'`), "$0 (write &&)"},
 	{regexp.MustCompile(`(mismatched|extraneous) input 'or'`), "$0 (write ||)"},
-	{regexp.MustCompile(`(mismatched input '<EOF>'|extraneous input '<EOF>')`), "$0 (the expression ends too early)"},
+	{regexp.MustCompile(`(mismatched|extraneous) input '<EOF>'`), "$0 (the expression ends too early)"},
 	{tokens, ""},
 }
 
@@ -99,7 +99,7 @@ var typeWords = []struct {
 	{regexp.MustCompile(`it must yield bool, but yields kubernetes\.authorization\.Decision`), "; a check ends with .allowed()"},
 }
 
-// describeTypes adds hints about keys of labels without quotes, and about numbers with quotes, to a message about an expression.
+// describeTypes adds hints about types, and about keys of labels without quotes, to a message about an expression.
 func describeTypes(expression, message string) string {
 	for _, types := range typeWords {
 		if types.pattern.MatchString(message) {

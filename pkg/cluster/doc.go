@@ -20,7 +20,7 @@ SPDX-License-Identifier: Apache-2.0
 //     again and again, by a Loop. Type Conditions is an example.
 //   - Write its request, and the function that knows it again, beside those in innerdoor/canary.go.
 //   - Have the front door answer it: Allow by IsCanary in apiserver/frontdoor.go if admission refuses it, or Deny in frontdoor.Decider.canary.
-//   - Make it in apiserver/components.go, and start it in apiserver/cluster.go. Its result is an argument of a place, and of the status.
+//   - Make it in apiserver/otherservers.go, and start it in apiserver/cluster.go. Its result is an argument of a place, and of the status.
 //   - Give Proviso the permission for its request, in artifacts. Proviso sends canaries as itself or, if admission refuses them, as system:proviso:canary.
 //
 // Invariants:

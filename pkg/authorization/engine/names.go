@@ -29,9 +29,9 @@ func isForEveryName(a authorizer.Attributes) bool {
 	return ok
 }
 
-// Names returns the names in the rules of those policies that match a request with any name, and that can change the decision on one without a name: an Allow
-// policy changes no Allow, and a Deny policy for some names changes nothing where nothing allows. There can be others if a condition compares the name, whose
-// text the caller may not be allowed to see, or if there are too many.
+// Names returns the names in the rules of policies that match a request whatever its name is, and that can change the decision on a request without a name. An Allow
+// policy cannot change an Allow, and a Deny policy for some names cannot change what nothing allows. IsOpen is set if there are too many names, or if a condition compares
+// the name: the caller may not be allowed to see its text.
 func (s *Snapshot) Names(a authorizer.Attributes, decision authorization.Decision) (n authorization.Names) {
 	every, names := everyName{a}, sets.New[string]()
 	for _, x := range []*index{&s.restricting, &s.granting} {
@@ -50,8 +50,8 @@ func (s *Snapshot) Names(a authorizer.Attributes, decision authorization.Decisio
 	return n
 }
 
-// canChange reports whether a policy can decide otherwise about some names than a decision on a request without a name says. compares says that it has compared
-// the name, which was empty, so that it may have caused the decision.
+// canChange reports whether a policy can change a decision on a request without a name if the request gets one. If the policy compares the name, it may have caused the
+// decision, because it has compared the empty name.
 func (p *Policy) canChange(decision authorization.Decision, compares bool) bool {
 	switch p.conditionEffect() {
 	case authorization.EffectAllow:

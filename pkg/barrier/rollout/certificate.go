@@ -85,7 +85,7 @@ func (r *Rollout) Known(certificate string) bool {
 	return false
 }
 
-// KnowsAll returns false if there is a server whose certificate cannot be known. What another replica knows of a server does not count.
+// KnowsAll returns false if the certificate of a server cannot be known, as State says. If the checks of a server arrive at another replica, that replica knows it.
 func (r *Rollout) KnowsAll() bool {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

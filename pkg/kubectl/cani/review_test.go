@@ -146,43 +146,43 @@ func TestNameless(t *testing.T) {
 	const header = "yes, if\nEFFECT   CONDITION"
 	for _, tc := range []struct {
 		name    string
-		kube    map[string]anything
+		kube    map[string]any
 		proviso statuses
 		names   authorization.Names
 		rules   standin.Handler
 		args    string
 		want    printed
 	}{
-		{"allowed", map[string]anything{anyName: yes}, statuses{anyName: allowed}, authorization.Names{}, nil, "get pods", printed{Out: "yes\n"}},
-		{"refused", map[string]anything{anyName: refused}, statuses{anyName: no}, authorization.Names{}, nil, "get pods", printed{1, "no - no role\n", nil}},
-		{"conditions", map[string]anything{anyName: yes}, statuses{anyName: onX}, authorization.Names{}, nil, "patch pods", printed{3, conditionTable, nil}},
-		{"a subresource", map[string]anything{anyName: yes}, statuses{anyName: onX}, authorization.Names{}, nil, "create pods --subresource=exec", printed{3, conditionTable, nil}},
-		{"conditions that nothing evaluates", map[string]anything{anyName: refused}, statuses{anyName: onX}, authorization.Names{}, nil, "patch pods", printed{1, "no - no role\n", []string{unenforced}}},
-		{"an error", map[string]anything{anyName: errEtcd}, statuses{anyName: onX}, authorization.Names{}, nil, "patch pods", printed{2, "", []string{"error: Internal error occurred: etcd\n"}}},
-		{"denied for a name", map[string]anything{anyName: yes, "a": yes}, statuses{anyName: allowed, "a": no}, a, nil, "get pods",
+		{"allowed", map[string]any{anyName: yes}, statuses{anyName: allowed}, authorization.Names{}, nil, "get pods", printed{Out: "yes\n"}},
+		{"refused", map[string]any{anyName: refused}, statuses{anyName: no}, authorization.Names{}, nil, "get pods", printed{1, "no - no role\n", nil}},
+		{"conditions", map[string]any{anyName: yes}, statuses{anyName: onX}, authorization.Names{}, nil, "patch pods", printed{3, conditionTable, nil}},
+		{"a subresource", map[string]any{anyName: yes}, statuses{anyName: onX}, authorization.Names{}, nil, "create pods --subresource=exec", printed{3, conditionTable, nil}},
+		{"conditions that nothing evaluates", map[string]any{anyName: refused}, statuses{anyName: onX}, authorization.Names{}, nil, "patch pods", printed{1, "no - no role\n", []string{unenforced}}},
+		{"an error", map[string]any{anyName: errEtcd}, statuses{anyName: onX}, authorization.Names{}, nil, "patch pods", printed{2, "", []string{"error: Internal error occurred: etcd\n"}}},
+		{"denied for a name", map[string]any{anyName: yes, "a": yes}, statuses{anyName: allowed, "a": no}, a, nil, "get pods",
 			printed{3, header + "         POLICY   DESCRIPTION\nDeny     the name is \"a\"   -        policy=p\nAllow    any other name    -        -\n", nil}},
-		{"allowed for a name", map[string]anything{anyName: refused, "a": yes}, statuses{anyName: no, "a": allowed}, a, nil, "get pods",
+		{"allowed for a name", map[string]any{anyName: refused, "a": yes}, statuses{anyName: no, "a": allowed}, a, nil, "get pods",
 			printed{3, header + "         POLICY   DESCRIPTION\nAllow    the name is \"a\"   -        -\n", nil}},
-		{"the same for a name", map[string]anything{anyName: yes, "a": yes}, statuses{anyName: allowed, "a": allowed}, a, nil, "get pods", printed{Out: "yes\n"}},
-		{"the same conditions for a name", map[string]anything{anyName: yes, "a": yes}, statuses{anyName: onX, "a": onX}, a, nil, "patch pods", printed{3, conditionTable, nil}},
-		{"conditions for a name", map[string]anything{anyName: refused, "a": yes}, statuses{anyName: no, "a": onX}, a, nil, "patch pods",
+		{"the same for a name", map[string]any{anyName: yes, "a": yes}, statuses{anyName: allowed, "a": allowed}, a, nil, "get pods", printed{Out: "yes\n"}},
+		{"the same conditions for a name", map[string]any{anyName: yes, "a": yes}, statuses{anyName: onX, "a": onX}, a, nil, "patch pods", printed{3, conditionTable, nil}},
+		{"conditions for a name", map[string]any{anyName: refused, "a": yes}, statuses{anyName: no, "a": onX}, a, nil, "patch pods",
 			printed{3, header + "                                                      POLICY   DESCRIPTION\nAllow    the name is \"a\", and its conditions hold: ask with this name   -        -\n", nil}},
-		{"an error for a name", map[string]anything{anyName: yes, "a": errEtcd}, statuses{anyName: allowed}, a, nil, "get pods", printed{2, "", []string{"error: Internal error occurred: etcd\n"}}},
-		{"a role for a name", map[string]anything{anyName: refused, "b": yes}, statuses{"b": allowed}, authorization.Names{}, rulesForName("get", "pods", "b"), "get pods",
+		{"an error for a name", map[string]any{anyName: yes, "a": errEtcd}, statuses{anyName: allowed}, a, nil, "get pods", printed{2, "", []string{"error: Internal error occurred: etcd\n"}}},
+		{"a role for a name", map[string]any{anyName: refused, "b": yes}, statuses{"b": allowed}, authorization.Names{}, rulesForName("get", "pods", "b"), "get pods",
 			printed{3, header + "         POLICY   DESCRIPTION\nAllow    the name is \"b\"   -        -\n", nil}},
-		{"a role for a name and another verb", map[string]anything{anyName: refused, "b": yes}, statuses{"b": allowed}, authorization.Names{}, rulesForName("update", "pods", "b"), "get pods", printed{1, "no - no role\n", nil}},
-		{"a role for a name and a subresource", map[string]anything{anyName: refused, "b": yes}, statuses{"b": allowed}, authorization.Names{}, rulesForName("get", "pods/log", "b"), "get pods", printed{1, "no - no role\n", nil}},
-		{"names that are not known", map[string]anything{anyName: yes}, statuses{anyName: allowed}, others, nil, "get pods",
+		{"a role for a name and another verb", map[string]any{anyName: refused, "b": yes}, statuses{"b": allowed}, authorization.Names{}, rulesForName("update", "pods", "b"), "get pods", printed{1, "no - no role\n", nil}},
+		{"a role for a name and a subresource", map[string]any{anyName: refused, "b": yes}, statuses{"b": allowed}, authorization.Names{}, rulesForName("get", "pods/log", "b"), "get pods", printed{1, "no - no role\n", nil}},
+		{"names that are not known", map[string]any{anyName: yes}, statuses{anyName: allowed}, others, nil, "get pods",
 			printed{3, header + "                   POLICY   DESCRIPTION\nDeny     policies compare the name   n/p      -\nAllow    any other name              -        -\n", []string{nameless}}},
-		{"names that are not known, and no", map[string]anything{anyName: refused}, statuses{anyName: no}, others, nil, "get pods",
+		{"names that are not known, and no", map[string]any{anyName: refused}, statuses{anyName: no}, others, nil, "get pods",
 			printed{3, header + "                   POLICY   DESCRIPTION\nAllow    policies compare the name   n/p      -\n", []string{nameless}}},
-		{"names that are not known, and conditions", map[string]anything{anyName: yes}, statuses{anyName: onX}, others, nil, "patch pods", printed{3, conditionTable, []string{nameless}}},
-		{"a Proviso that warns of no names, and a Deny for some", map[string]anything{anyName: yes, "": kubeDenies()}, statuses{anyName: allowed}, authorization.Names{}, nil, "get pods",
+		{"names that are not known, and conditions", map[string]any{anyName: yes}, statuses{anyName: onX}, others, nil, "patch pods", printed{3, conditionTable, []string{nameless}}},
+		{"a Proviso that warns of no names, and a Deny for some", map[string]any{anyName: yes, "": kubeDenies()}, statuses{anyName: allowed}, authorization.Names{}, nil, "get pods",
 			printed{3, header + "                   POLICY   DESCRIPTION\nDeny     policies compare the name   -        -\nAllow    any other name              -        -\n", []string{nameless}}},
-		{"a role in a namespace, for the Namespace", map[string]anything{anyName: refused, "demo": yes}, statuses{"demo": allowed}, authorization.Names{}, nil, "get namespaces -n demo",
+		{"a role in a namespace, for the Namespace", map[string]any{anyName: refused, "demo": yes}, statuses{"demo": allowed}, authorization.Names{}, nil, "get namespaces -n demo",
 			printed{3, header + "            POLICY   DESCRIPTION\nAllow    the name is \"demo\"   -        -\n", []string{"Warning: resource 'namespaces' is not namespace scoped\n"}}},
-		{"one object", map[string]anything{"a": refused}, statuses{"a": onX}, others, nil, "patch pods/a", printed{1, "no - no role\n", []string{unenforced}}},
-		{"a verb without a name", map[string]anything{"": yes}, statuses{"": allowed}, others, nil, "list pods", printed{Out: "yes\n"}},
+		{"one object", map[string]any{"a": refused}, statuses{"a": onX}, others, nil, "patch pods/a", printed{1, "no - no role\n", []string{unenforced}}},
+		{"a verb without a name", map[string]any{"": yes}, statuses{"": allowed}, others, nil, "list pods", printed{Out: "yes\n"}},
 	} {
 		t.Run(strings.ReplaceAll(tc.name, " ", "_"), func(t *testing.T) {
 			t.Parallel()
@@ -199,7 +199,7 @@ func TestNameless(t *testing.T) {
 		for i := range 30 {
 			many.Names = append(many.Names, fmt.Sprintf("n%d", i))
 		}
-		answers := byName(map[string]anything{anyName: yes}, statuses{anyName: allowed}, many)
+		answers := byName(map[string]any{anyName: yes}, statuses{anyName: allowed}, many)
 		answers[reviewOfKube] = yes
 		answers[reviewOfRules] = rulesForName("get", "nodes", "a")
 		out, errOut, code := canI(t.Context(), t, answers, "", "get", "pods")
@@ -208,9 +208,6 @@ func TestNameless(t *testing.T) {
 		}
 	})
 }
-
-// anything is an answer of a server.
-type anything = any
 
 // TestWhatIsAsked checks which request both reviews are about.
 func TestWhatIsAsked(t *testing.T) {

@@ -56,9 +56,10 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
  authorizer, the near miss, the conditions of the request, and the barriers to which Deny
  policies compile.
 
- With -f, the page begins with your files: policies, and the tests of a PolicyTest, reviews
- or objects, each of which becomes a request. Files are read once, and not changed. The
- address has a secret, without which the page does not show them.
+ With -f, the page begins with your files: with the policies in them, and with requests.
+ The requests are the tests of a PolicyTest. Without tests they are the reviews, and without
+ reviews the creations of the objects. The page shows the files only at the address that the
+ command prints, because other users of this machine can open the page, too.
 
  Policies are compiled and evaluated as by the server and by explain. The page needs no
  cluster and no network. Its link has all that is in the editors; the link is not sent to

@@ -47,8 +47,8 @@ type fileReader struct {
 	policies, reviews, objects, suites []document.Document
 }
 
-// readFiles returns the policies of files as an example. It has a request for each test of a PolicyTest, without tests one for each SubjectAccessReview, and without such
-// reviews one that creates each object.
+// readFiles returns the policies of files as an example. Its requests are the tests of a PolicyTest. Without tests they are the SubjectAccessReviews, and without those the
+// creations of the objects.
 func readFiles(files *command.Files, o *command.Options) (*example, error) {
 	documents, errs := files.Read(o.In)
 	r := &fileReader{}

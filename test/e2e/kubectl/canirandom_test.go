@@ -80,8 +80,7 @@ func (a *askedResource) object(r *rand.Rand, name string) *unstructured.Unstruct
 
 // randomRole returns a Role of a user with random rules.
 func randomRole(r *rand.Rand, user string) string {
-	kind := "User"
-	subject := fmt.Sprintf("{apiGroup: rbac.authorization.k8s.io, kind: %s, name: %s}", kind, user)
+	subject := fmt.Sprintf("{apiGroup: rbac.authorization.k8s.io, kind: User, name: %s}", user)
 	if user == robot {
 		subject = "{kind: ServiceAccount, name: robot, namespace: questions}"
 	}

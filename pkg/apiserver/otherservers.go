@@ -17,8 +17,8 @@ import (
 	"github.com/proviso-authz/proviso/pkg/registration"
 )
 
-// components is what the server knows about kube-apiservers and other servers.
-type components struct {
+// otherServers is what the server knows about kube-apiservers and other servers.
+type otherServers struct {
 	// client is a client of APIServices. It and services are nil without a client of kube-apiserver.
 	client   restclient.Interface
 	services *registration.Services
@@ -33,8 +33,8 @@ type components struct {
 	conditions *cluster.Conditions
 }
 
-func (c CompletedConfig) newComponents() (o *components, err error) {
-	o = &components{}
+func (c CompletedConfig) newOtherServers() (o *otherServers, err error) {
+	o = &otherServers{}
 	if o.client, err = c.apiServices(); err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func (c CompletedConfig) newComponents() (o *components, err error) {
 
 // runEnforcementConfigurations adds the controller that keeps the configurations up to date, and has the APIServices read while they are
 // needed. It returns the controller.
-func (c CompletedConfig) runEnforcementConfigurations(generic *genericapiserver.GenericAPIServer, client versioned.Interface, current revision, o *components) (*aggregated.Controller, error) {
+func (c CompletedConfig) runEnforcementConfigurations(generic *genericapiserver.GenericAPIServer, client versioned.Interface, current revision, o *otherServers) (*aggregated.Controller, error) {
 	configurations, err := aggregated.NewController(aggregated.Config{
 		Client: client, Enforcement: o.enforcement, FrontDoor: c.extra.FrontDoor != nil, StalenessBound: c.extra.PolicyStalenessBound, Revision: current, End: c.extra.End,
 	})

@@ -294,7 +294,7 @@ func (c CompletedConfig) New() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	decider, err := c.newDecider(table, others, barriers)
+	decider, err := c.newDecider(table)
 	if err != nil {
 		return nil, err
 	}

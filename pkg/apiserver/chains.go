@@ -267,7 +267,7 @@ func (r reference) Authorize(ctx context.Context, attributes authorizer.Attribut
 // answer.
 func mayReadBy(requests authorizer.UnconditionalAuthorizer) engine.MayRead {
 	return func(ctx context.Context, attributes authorizer.Attributes, policy engine.Key) bool {
-		caller := authorization.CallerOf(attributes)
+		caller := authorization.RequestOf(attributes).Caller
 		if caller == nil {
 			return false
 		}

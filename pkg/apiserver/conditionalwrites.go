@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/proviso-authz/proviso/pkg/cluster"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
@@ -63,6 +64,9 @@ func (f *conditionalWrites) innerDoor() *place.InnerDoor {
 		LeavesOut:      f.config.LeavesOut,
 		IsLocal:        f.services.IsLocal,
 		MissesWebhooks: f.config.MissesWebhooks,
+		Canary: func(client *place.Client, a authorizer.Attributes) bool {
+			return f.prober.IsCanary(client.Certificate, a)
+		},
 		Known: func(client *place.Client) bool {
 			if client != nil {
 				return f.prober.Known(client.Certificate)

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 
-	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
 	"github.com/proviso-authz/proviso/pkg/granular"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
@@ -33,7 +33,7 @@ type FrontDoorConfig struct {
 	// AllowedNames are the accepted common names of clients. If empty, any name is accepted.
 	AllowedNames []string
 	// Namespaces reads namespaces from a cache. If nil, conditions that read namespaceObject are folded.
-	Namespaces engine.Namespaces
+	Namespaces authorization.Namespaces
 	// Fields asks kube-apiserver, with the delegation marker, whether a user has the verb
 	// granular. If nil, permission on fields does not pass the front door.
 	Fields authorizer.UnconditionalAuthorizer
@@ -54,7 +54,7 @@ var errNoConditions = errors.New("conditions cannot be left to kube-apiserver wi
 // placeTable returns the places in which conditions are evaluated.
 func (c CompletedConfig) placeTable(o *otherServers, barriers *barriers) (*place.Table, error) {
 	places := []place.Place{
-		&place.Server{Enforces: c.enforcesBehind(o.own)},
+		&place.Server{Enforces: c.enforcesBehind(o.own), Create: c.needsCreateInSomeVersion},
 		&place.AggregatedServer{Enforces: o.enforcement.Enforces, Configuration: o.enforcement.Configuration},
 	}
 	if config := c.extra.FrontDoor; config != nil {
@@ -77,17 +77,15 @@ func (c CompletedConfig) placeTable(o *otherServers, barriers *barriers) (*place
 
 // newDecider returns what decides at the front door, or nil if it is disabled. It allows a request on conditions
 // only if the enforcer covers the request, and if kube-apiserver is known to pass it on to this server.
-func (c CompletedConfig) newDecider(places *place.Table, o *otherServers, barriers *barriers) (*frontdoor.Decider, error) {
+func (c CompletedConfig) newDecider(places *place.Table) (*frontdoor.Decider, error) {
 	config := c.extra.FrontDoor
 	if config == nil {
 		return nil, nil
 	}
 	return frontdoor.New(frontdoor.Config{
-		Chain: c.extra.Chains.FrontDoor, AfterPolicies: c.extra.Chains.AfterPolicies, Policies: c.extra.Policies, Places: places, KubeAPIServer: config.KubeAPIServer, Namespaces: config.Namespaces,
-		Fields: c.fieldsOf(config), NeedsCreate: c.needsCreateInSomeVersion, ReviewsShowConditions: c.extra.Enforcer.Conditional(),
-		IsCanary: func(client *place.Client, a authorizer.Attributes) bool {
-			return o.conditionalWrites != nil && o.conditionalWrites.prober.IsCanary(client.Certificate, a) || barriers.atAdmission() != nil && barriers.rollout.IsCanary(client.Certificate, a)
-		},
+		Policies:      frontdoor.Policies{Chain: c.extra.Chains.FrontDoor, Source: c.extra.Policies, Namespaces: config.Namespaces},
+		AfterPolicies: c.extra.Chains.AfterPolicies, Places: places, KubeAPIServer: config.KubeAPIServer,
+		Fields: c.fieldsOf(config), ReviewsShowConditions: c.extra.Enforcer.Conditional(),
 	})
 }
 
@@ -142,21 +140,14 @@ func (c CompletedConfig) needsCreateInSomeVersion(a authorizer.Attributes) bool 
 	if a.GetAPIVersion() != "*" {
 		return c.needsCreate(a)
 	}
+	inVersion := authorization.VariantOf(a)
 	for _, version := range c.extra.Enforcer.Versions(a) {
-		if c.needsCreate(withVersion{a, version}) {
+		if inVersion.APIVersion = version; c.needsCreate(inVersion) {
 			return true
 		}
 	}
 	return false
 }
-
-// withVersion is the same request in another version.
-type withVersion struct {
-	authorizer.Attributes
-	version string
-}
-
-func (w withVersion) GetAPIVersion() string { return w.version }
 
 // fieldsOf returns the check for permission on fields, or nil if the server does not check fields.
 // A connection changes no fields, so that the check does not apply to it.

@@ -14,7 +14,6 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/celeval"
-	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
 	"github.com/proviso-authz/proviso/pkg/granular"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
@@ -43,9 +42,7 @@ func (c CompletedConfig) innerDoor(config *InnerDoorConfig) (frontdoor.Route, er
 	handler, err := innerdoor.NewHandler(innerdoor.HandlerConfig{
 		Decider: &innerdoor.Decider{
 			Chain: c.extra.Chains.InnerDoor, Evaluator: c.evaluatorAtInnerDoor, OwnerReferences: config.Manifest.OwnerReferences,
-			FrontDoor: func(ctx context.Context) context.Context {
-				return engine.WithNamespaces(ctx, c.extra.FrontDoor.Namespaces)
-			},
+			Namespaces: c.extra.FrontDoor.Namespaces,
 		},
 		Namespace: config.Namespace, Digest: digest, Trail: c.fieldTrail(),
 	})

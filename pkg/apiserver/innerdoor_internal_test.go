@@ -118,7 +118,7 @@ func TestInnerDoorIsServed(t *testing.T) {
 	if _, err := c.innerDoor(config); err == nil {
 		t.Error("an inner door without a chain is served")
 	}
-	c.extra.Chains.InnerDoor = chain
+	c.extra.Chains.InnerDoor, c.extra.FrontDoor = chain, &FrontDoorConfig{}
 	if _, err := c.innerDoor(&InnerDoorConfig{}); err == nil {
 		t.Error("an inner door without a manifest is served")
 	}

@@ -157,7 +157,7 @@ func (s *oracleServer) compose(compilers compilersOfPolicies) {
 	s.must(err)
 	s.places = newStatusPlaces(table, s.others, s.config.excludedResources)
 	s.cover()
-	decider, err := s.config.newDecider(table, s.others, s.barriers)
+	decider, err := s.config.newDecider(table)
 	s.must(err)
 	s.evaluated = s.config.evaluated(table, decider, s.others)
 	server, err := s.config.newFrontDoor(decider)

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
@@ -109,6 +110,9 @@ func (b *barriers) atAdmission() *place.Barriers {
 				return b.rollout.KnowsAll()
 			}
 			return b.rollout.Known(client.Certificate)
+		},
+		Canary: func(client *place.Client, a authorizer.Attributes) bool {
+			return b.rollout.IsCanary(client.Certificate, a)
 		},
 	}
 }

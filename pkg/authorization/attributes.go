@@ -27,52 +27,58 @@ import (
 // Mode says whether and how a caller wants conditions.
 type Mode = authorization.ConditionsMode
 
-// Attributes are the attributes of a request together with the mode in which its
-// caller wants conditions (KEP-5681, "Core interface changes").
-type Attributes struct {
-	authorizer.AttributesRecord
-	// Mode is the mode of the caller. Empty means that conditions must not be returned.
+// EvaluatesConditions is the mode of a caller that evaluates conditions. It is human-readable, because a refusal shows their descriptions.
+const EvaluatesConditions = authorization.ConditionsModeHumanReadable
+
+// Request has the attributes of a request, and says how it is decided (KEP-5681, "Core interface changes"). Attributes that are derived
+// from it, as those of another check, have none of that.
+type Request struct {
+	authorizer.Attributes
+	// Mode is the mode in which the caller wants conditions. Empty means that conditions must not be returned.
 	Mode Mode
 	// Caller is the user who sent the review, who may differ from the user of the request. It is nil
 	// if the answer is not shown to a caller.
 	Caller user.Info
+	// Audit gets the policies with the enforcement Audit that match the request. If nil, they are not looked for.
+	Audit *Audit
 }
 
-var _ authorizer.Attributes = Attributes{}
-
-// ConditionsMode returns the mode in which the caller wants conditions.
-func (a Attributes) ConditionsMode() Mode { return a.Mode }
-
-// WithConditions returns attributes of a caller that evaluates conditions. The mode is human-readable, because a refusal shows their
-// descriptions.
-func WithConditions(attributes authorizer.Attributes) authorizer.Attributes {
-	return withConditions{attributes}
-}
-
-type withConditions struct{ authorizer.Attributes }
-
-func (withConditions) ConditionsMode() Mode { return authorization.ConditionsModeHumanReadable }
-
-// ModeOf returns the mode in which the caller wants conditions. It is empty if the attributes have no
-// mode: then conditions must not be returned.
-func ModeOf(attributes authorizer.Attributes) Mode {
-	if a, ok := attributes.(interface{ ConditionsMode() Mode }); ok {
-		return a.ConditionsMode()
+// RequestOf returns attributes as a Request: themselves, or one with no more than the attributes.
+func RequestOf(attributes authorizer.Attributes) Request {
+	if r, ok := attributes.(Request); ok {
+		return r
 	}
-	return authorization.ConditionsModeNone
+	return Request{Attributes: attributes}
 }
 
-// CallerOf returns the user who sent the review. It returns nil for attributes that are not of a review
-// whose answer is shown to a caller.
-func CallerOf(attributes authorizer.Attributes) user.Info {
-	switch a := attributes.(type) {
-	case Attributes:
-		return a.Caller
-	case withAudit:
-		return CallerOf(a.Attributes)
-	}
-	return nil
+// Variant is another request of the same user. It has all fields in place of those of its attributes; VariantOf sets them.
+type Variant struct {
+	authorizer.Attributes
+	Verb, APIVersion, Subresource, Namespace, Name string
 }
+
+// VariantOf returns a request that does not differ from attributes yet.
+func VariantOf(a authorizer.Attributes) Variant {
+	return Variant{
+		Attributes: a, Verb: a.GetVerb(), APIVersion: a.GetAPIVersion(), Subresource: a.GetSubresource(), Namespace: a.GetNamespace(), Name: a.GetName(),
+	}
+}
+
+// WithVerb returns the same request with another verb.
+func WithVerb(a authorizer.Attributes, verb string) Variant {
+	v := VariantOf(a)
+	v.Verb = verb
+	return v
+}
+
+func (v Variant) GetVerb() string        { return v.Verb }
+func (v Variant) GetAPIVersion() string  { return v.APIVersion }
+func (v Variant) GetSubresource() string { return v.Subresource }
+func (v Variant) GetNamespace() string   { return v.Namespace }
+func (v Variant) GetName() string        { return v.Name }
+
+// IsReadOnly implements authorizer.Attributes.
+func (v Variant) IsReadOnly() bool { return authorizer.AttributesRecord{Verb: v.Verb}.IsReadOnly() }
 
 // AttributesOf returns the attributes that a valid review asks about, as kube-apiserver
 // reads them from authorization.k8s.io/v1. Selectors that cannot be parsed are left

@@ -92,28 +92,6 @@ const (
 	auditDone
 )
 
-// Audited returns attributes whose decision adds policies to an Audit. Attributes that are derived from them have no Audit, so that
-// no other check counts as the request.
-func Audited(attributes authorizer.Attributes, audit *Audit) authorizer.Attributes {
-	return withAudit{attributes, audit}
-}
-
-type withAudit struct {
-	authorizer.Attributes
-	audit *Audit
-}
-
-func (a withAudit) PolicyAudit() *Audit  { return a.audit }
-func (a withAudit) ConditionsMode() Mode { return ModeOf(a.Attributes) }
-
-// AuditOf returns the Audit of attributes, or nil.
-func AuditOf(attributes authorizer.Attributes) *Audit {
-	if a, ok := attributes.(interface{ PolicyAudit() *Audit }); ok {
-		return a.PolicyAudit()
-	}
-	return nil
-}
-
 // Add adds a policy that matches the request.
 func (a *Audit) Add(p AuditPolicy) {
 	a.mu.Lock()
@@ -154,8 +132,10 @@ func (a *Audit) Admit(ctx context.Context, data authorizer.ConditionsData) {
 	if len(residual) == 0 {
 		return
 	}
+	s := scopeOf(ctx)
+	s.budget = &a.budget
 	//guard:audit-time
-	ctx, cancel := context.WithTimeout(context.WithValue(ctx, budgetKey{}, &a.budget), auditTimeout)
+	ctx, cancel := context.WithTimeout(s.in(ctx), auditTimeout)
 	defer cancel()
 	for _, p := range residual {
 		var result AuditResult

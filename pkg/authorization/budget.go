@@ -36,8 +36,6 @@ func (b *Budget) Err() error {
 	return nil
 }
 
-type budgetKey struct{}
-
 // WithBudget returns a context in which all evaluations share one budget. A context that has a
 // budget keeps it.
 func WithBudget(ctx context.Context) context.Context {
@@ -46,15 +44,17 @@ func WithBudget(ctx context.Context) context.Context {
 
 // In returns a context with the budget, unless the context has one.
 func (b *Budget) In(ctx context.Context) context.Context {
-	if _, ok := ctx.Value(budgetKey{}).(*Budget); ok {
+	s := scopeOf(ctx)
+	if s.budget != nil {
 		return ctx
 	}
-	return context.WithValue(ctx, budgetKey{}, b)
+	s.budget = b
+	return s.in(ctx)
 }
 
 // BudgetOf returns the budget of a context. It returns a whole one if the context has none.
 func BudgetOf(ctx context.Context) *Budget {
-	if b, ok := ctx.Value(budgetKey{}).(*Budget); ok {
+	if b := scopeOf(ctx).budget; b != nil {
 		return b
 	}
 	return &Budget{}
@@ -114,22 +114,22 @@ func (b *PolicyBudgets) Spend(namespace string, cost uint64) {
 	b.namespaced[namespace] += min(cost, cel.NamespacedAuthorizationBudget-b.namespaced[namespace])
 }
 
-type policyBudgetsKey struct{}
-
 // WithPolicyBudgets returns a context in which all decisions share one PolicyBudgets. A context that has one
 // keeps it. Without it, each member of a chain has whole budgets for each decision. It is for
 // a caller that makes many decisions for one request.
 func WithPolicyBudgets(ctx context.Context) context.Context {
-	if _, ok := ctx.Value(policyBudgetsKey{}).(*PolicyBudgets); ok {
+	s := scopeOf(ctx)
+	if s.policies != nil {
 		return ctx
 	}
-	return context.WithValue(ctx, policyBudgetsKey{}, &PolicyBudgets{})
+	s.policies = &PolicyBudgets{}
+	return s.in(ctx)
 }
 
 // PolicyBudgetsOf returns the budgets that decisions in a context share. It returns whole ones if
 // the context has none.
 func PolicyBudgetsOf(ctx context.Context) *PolicyBudgets {
-	if b, ok := ctx.Value(policyBudgetsKey{}).(*PolicyBudgets); ok {
+	if b := scopeOf(ctx).policies; b != nil {
 		return b
 	}
 	return &PolicyBudgets{}

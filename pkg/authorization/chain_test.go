@@ -181,10 +181,10 @@ func TestNewChainRefuses(t *testing.T) {
 
 func TestModeOf(t *testing.T) {
 	t.Parallel()
-	if got := authorization.ModeOf(authorizer.AttributesRecord{}); got != "" {
+	if got := authorization.RequestOf(authorizer.AttributesRecord{}).Mode; got != "" {
 		t.Errorf("attributes without a mode: got %q, want none", got)
 	}
-	if got := authorization.ModeOf(authorization.Attributes{Mode: "Optimized"}); got != "Optimized" {
+	if got := authorization.RequestOf(authorization.Request{Mode: "Optimized"}).Mode; got != "Optimized" {
 		t.Errorf("got %q, want Optimized", got)
 	}
 }

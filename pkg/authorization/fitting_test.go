@@ -204,11 +204,11 @@ func TestCallers(t *testing.T) {
 		want       user.Info
 	}{
 		{name: "a request", attributes: record},
-		{name: "a review about another user", attributes: authorization.Attributes{AttributesRecord: record, Caller: bob}, want: bob},
-		{name: "a decision that is shown to no caller", attributes: authorization.Attributes{AttributesRecord: record}},
-		{name: "a pointer, which no review has", attributes: &authorization.Attributes{AttributesRecord: record, Caller: bob}},
+		{name: "a review about another user", attributes: authorization.Request{Attributes: record, Caller: bob}, want: bob},
+		{name: "a decision that is shown to no caller", attributes: authorization.Request{Attributes: record}},
+		{name: "a pointer, which no review has", attributes: &authorization.Request{Attributes: record, Caller: bob}},
 	} {
-		if diff := cmp.Diff(tc.want, authorization.CallerOf(tc.attributes)); diff != "" {
+		if diff := cmp.Diff(tc.want, authorization.RequestOf(tc.attributes).Caller); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tc.name, diff)
 		}
 	}

@@ -30,24 +30,22 @@ func (u *Unseen) Add(id, description string) {
 // Reason names the policies that grant nothing, at most maxReportedConditions. It is empty if there are none.
 func (u *Unseen) Reason() string { return joinReasons(u.reasons...) }
 
-type unseenKey struct{}
-
 // WithUnseen returns a context in which requests are decided with an Unseen.
 func WithUnseen(ctx context.Context) (context.Context, *Unseen) {
-	u := &Unseen{}
-	return context.WithValue(ctx, unseenKey{}, u), u
+	s := scopeOf(ctx)
+	s.unseen = &Unseen{}
+	return s.in(ctx), s.unseen
 }
 
 // UnseenOf returns the Unseen of a context, or nil.
-func UnseenOf(ctx context.Context) *Unseen {
-	u, _ := ctx.Value(unseenKey{}).(*Unseen)
-	return u
-}
+func UnseenOf(ctx context.Context) *Unseen { return scopeOf(ctx).unseen }
 
 // WithoutUnseen returns a context in which requests are decided without an Unseen.
 func WithoutUnseen(ctx context.Context) context.Context {
-	if UnseenOf(ctx) == nil {
+	s := scopeOf(ctx)
+	if s.unseen == nil {
 		return ctx
 	}
-	return context.WithValue(ctx, unseenKey{}, (*Unseen)(nil))
+	s.unseen = nil
+	return s.in(ctx)
 }

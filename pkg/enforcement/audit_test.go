@@ -29,7 +29,7 @@ type audits struct {
 }
 
 func (a audits) Decide(ctx context.Context, attributes authorizer.Attributes) authorization.Decision {
-	if audit := authorization.AuditOf(attributes); audit != nil {
+	if audit := authorization.RequestOf(attributes).Audit; audit != nil {
 		for _, p := range a.policies {
 			audit.Add(p)
 		}

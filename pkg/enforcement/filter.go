@@ -45,7 +45,7 @@ func (f *filter) Authorize(ctx context.Context, a authorizer.Attributes) (author
 		return forbidden(f.folding.Authorize(ctx, a))
 	}
 	if !describesRequest(ctx, a) {
-		verdict, reason, err := forbidden(f.folding.Authorize(ctx, authorization.Audited(a, &s.audit)))
+		verdict, reason, err := forbidden(f.folding.Authorize(ctx, authorization.Request{Attributes: a, Audit: &s.audit}))
 		s.audit.Settle(ctx)
 		s.audit.Seal()
 		return verdict, reason, err
@@ -124,13 +124,13 @@ func (e *Enforcer) decide(ctx context.Context, a authorizer.Attributes, earlier 
 		if earlier != nil && earlier.lazy != nil {
 			ctx = earlier.lazy.Pin(ctx)
 		}
-		decision := chain.Decide(ctx, authorization.Audited(a, audit)).Fold()
+		decision := chain.Decide(ctx, authorization.Request{Attributes: a, Audit: audit}).Fold()
 		if !decision.IsAllow() {
 			return nil, decision
 		}
 		return &record{attributes: a, decided: decision}, decision
 	}
-	attributes := authorization.Audited(authorization.WithConditions(a), audit)
+	attributes := authorization.Request{Attributes: a, Mode: authorization.EvaluatesConditions, Audit: audit}
 	var lazy *authorization.Lazy
 	if earlier != nil && earlier.lazy != nil {
 		lazy = earlier.lazy.ForAttributes(ctx, attributes)
@@ -154,17 +154,8 @@ func (e *Enforcer) createOfConnection(a authorizer.Attributes) (authorizer.Attri
 	if !e.NeedsCreate(a) {
 		return nil, false
 	}
-	return withVerb{Attributes: a, verb: "create"}, true
+	return authorization.WithVerb(a, "create"), true
 }
-
-// withVerb is the same request with another verb.
-type withVerb struct {
-	authorizer.Attributes
-	verb string
-}
-
-func (w withVerb) GetVerb() string  { return w.verb }
-func (w withVerb) IsReadOnly() bool { return false }
 
 // handlers is the authorizer for the checks of the generic server's handlers.
 type handlers struct {

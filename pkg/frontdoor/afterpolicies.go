@@ -58,9 +58,9 @@ func isHealth(a authorizer.Attributes) bool {
 	return strings.HasPrefix(a.GetPath(), "/") && (first == "livez" || first == "readyz" || first == "healthz")
 }
 
-// pin returns a context in which neither policies nor the configuration of webhooks change.
+// pin returns a context in which neither policies nor the configuration of webhooks change, and conditions may read namespaces.
 func (d *Decider) pin(ctx context.Context) context.Context {
-	ctx = d.config.Chain.Pin(ctx)
+	ctx = authorization.WithNamespaces(d.config.Policies.Chain.Pin(ctx), d.config.Policies.Namespaces)
 	if d.config.AfterPolicies != nil {
 		ctx = d.config.AfterPolicies.Pin(ctx)
 	}
@@ -75,7 +75,7 @@ func (d *Decider) askAfterPolicies(ctx context.Context, attributes authorizer.At
 		return authorization.NoOpinion("", nil)
 	}
 	if wantsConditions {
-		attributes = authorization.WithConditions(attributes)
+		attributes = authorization.Request{Attributes: attributes, Mode: authorization.EvaluatesConditions}
 	}
 	decision := within.afterPolicies(ctx, func(ctx context.Context) authorization.Decision {
 		//guard:front-door-webhooks-too-little-time

@@ -43,7 +43,7 @@ func (a *answers) Decide(_ context.Context, attributes authorizer.Attributes) au
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	asked := attributes.GetVerb()
-	if authorization.ModeOf(attributes) != "" {
+	if authorization.RequestOf(attributes).Mode != "" {
 		asked += " with conditions"
 	}
 	a.asked = append(a.asked, asked)
@@ -159,7 +159,7 @@ func TestAfterPolicies(t *testing.T) {
 			door := newInnerDoor()
 			door.MissesWebhooks = tc.misses
 			decider, err := frontdoor.New(frontdoor.Config{
-				Chain: chainOf(t, source), AfterPolicies: chainAfter(t, after), Policies: source, KubeAPIServer: &others{}, IsCanary: isInnerDoorCanary,
+				Policies: frontdoor.Policies{Chain: chainOf(t, source), Source: source}, AfterPolicies: chainAfter(t, after), KubeAPIServer: &others{},
 				Places: places{enforces: enforcesMachines, inner: door, elsewhere: func(a authorizer.Attributes) bool {
 					return a.GetResource() == "configmaps" && a.GetVerb() == "update"
 				}}.table(),
@@ -194,7 +194,7 @@ func TestAfterPoliciesFoldsClosed(t *testing.T) {
 	t.Parallel()
 	source := publish(t, nil)
 	after := chainAfter(t, &answers{answer: opaque(authorization.EffectAllow)}, &answers{answer: authorization.Allow("", nil)})
-	decider, err := frontdoor.New(frontdoor.Config{Chain: chainOf(t, source), AfterPolicies: after, Policies: source, Places: places{enforces: enforcesMachines}.table()})
+	decider, err := frontdoor.New(frontdoor.Config{Policies: frontdoor.Policies{Chain: chainOf(t, source), Source: source}, AfterPolicies: after, Places: places{enforces: enforcesMachines}.table()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +231,7 @@ func TestAfterPoliciesOfConditionsHandlers(t *testing.T) {
 			t.Parallel()
 			source, after := publish(t, tc.policies), &answers{answer: tc.after}
 			door, err := frontdoor.New(frontdoor.Config{
-				Chain: chainOf(t, source), AfterPolicies: chainAfter(t, after), Policies: source, Places: places{enforces: enforcesMachines, handler: newHandler()}.table(), KubeAPIServer: &others{},
+				Policies: frontdoor.Policies{Chain: chainOf(t, source), Source: source}, AfterPolicies: chainAfter(t, after), Places: places{enforces: enforcesMachines, handler: newHandler()}.table(), KubeAPIServer: &others{},
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -269,7 +269,7 @@ func TestUnreadableConditionsOfHandlers(t *testing.T) {
 			t.Parallel()
 			source, after := publish(t, tc.policies), &answers{answer: tc.after, byVerb: map[string]authorization.Decision{"get": tc.get}}
 			door, err := frontdoor.New(frontdoor.Config{
-				Chain: chainOf(t, source), AfterPolicies: chainAfter(t, after), Policies: source, Places: places{enforces: enforcesMachines, handler: newHandler()}.table(), KubeAPIServer: &others{},
+				Policies: frontdoor.Policies{Chain: chainOf(t, source), Source: source}, AfterPolicies: chainAfter(t, after), Places: places{enforces: enforcesMachines, handler: newHandler()}.table(), KubeAPIServer: &others{},
 			})
 			if err != nil {
 				t.Fatal(err)

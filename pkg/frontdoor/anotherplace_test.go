@@ -87,7 +87,7 @@ func TestAnotherPlace(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			door, err := frontdoor.New(frontdoor.Config{Chain: chainOf(t, source), Policies: source, Places: table, KubeAPIServer: &others{}})
+			door, err := frontdoor.New(frontdoor.Config{Policies: frontdoor.Policies{Chain: chainOf(t, source), Source: source}, Places: table, KubeAPIServer: &others{}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -142,7 +142,7 @@ func TestReviewsAskForThemselves(t *testing.T) {
 	inner := newInnerDoor()
 	inner.Known = func(*place.Client) bool { return true }
 	source := publish(t, nil)
-	door, err := frontdoor.New(frontdoor.Config{Chain: chainOf(t, source), Policies: source, KubeAPIServer: ofRequests, Places: places{enforces: enforcesMachines, inner: inner}.table()})
+	door, err := frontdoor.New(frontdoor.Config{Policies: frontdoor.Policies{Chain: chainOf(t, source), Source: source}, KubeAPIServer: ofRequests, Places: places{enforces: enforcesMachines, inner: inner}.table()})
 	if err != nil {
 		t.Fatal(err)
 	}

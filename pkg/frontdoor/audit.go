@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
-	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/place"
 	"github.com/proviso-authz/proviso/pkg/slots"
 )
@@ -48,7 +47,7 @@ func (d *Decider) audit(ctx context.Context, r *place.Request, audit *authorizat
 	if decision.IsDeny() {
 		audit.Leave(authorization.EffectNoOpinion, authorization.EffectAllow) // they come later
 	}
-	audit.Settle(engine.WithNamespaces(ctx, d.config.Namespaces))
+	audit.Settle(authorization.WithNamespaces(ctx, d.config.Policies.Namespaces))
 	if found.Remainder.Deny == authorization.AuditApplied {
 		d.config.Places.Barriers().Leave(r, audit)
 	}

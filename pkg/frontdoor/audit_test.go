@@ -45,7 +45,7 @@ func auditDoor(tb testing.TB, source *engine.Source, barriers ...*place.Barriers
 		at.barriers = b
 	}
 	door, err := frontdoor.New(frontdoor.Config{
-		Chain: chainOf(tb, source), Policies: source, Places: at.table(), IsCanary: isInnerDoorCanary,
+		Policies: frontdoor.Policies{Chain: chainOf(tb, source), Source: source}, Places: at.table(),
 		KubeAPIServer: &others{allow: []string{"get persistentvolumeclaims/ demo:c"}},
 	})
 	if err != nil {

@@ -35,6 +35,9 @@ func newBarriers(names ...string) *place.Barriers {
 		LeavesOut: func(u user.Info) bool { return slices.Contains(u.GetGroups(), user.NodesGroup) },
 		IsLocal:   func(version schema.GroupVersion) bool { return version.Version == "v1" },
 		Known:     func(client *place.Client) bool { return *client == goodClient },
+		Canary: func(client *place.Client, a authorizer.Attributes) bool {
+			return *client == goodClient && a.GetResource() == "leases"
+		},
 	}
 }
 
@@ -112,11 +115,8 @@ func TestBarriers(t *testing.T) {
 	} {
 		source := publish(t, tc.policies)
 		door, err := frontdoor.New(frontdoor.Config{
-			Chain: chainOf(t, source), Policies: source, ReviewsShowConditions: true, KubeAPIServer: &others{},
+			Policies: frontdoor.Policies{Chain: chainOf(t, source), Source: source}, ReviewsShowConditions: true, KubeAPIServer: &others{},
 			Places: places{enforces: enforcesMachines, inner: newInnerDoor(), barriers: newBarriers(tc.barriers...)}.table(),
-			IsCanary: func(client *place.Client, a authorizer.Attributes) bool {
-				return isInnerDoorCanary(client, a) || *client == goodClient && a.GetResource() == "leases"
-			},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -290,7 +290,7 @@ func TestHandOverLaw(t *testing.T) {
 			}
 			return false
 		}
-		door, err := frontdoor.New(frontdoor.Config{Chain: h.chains[""], Policies: source, KubeAPIServer: &others{}, Places: places{enforces: enforcesMachines, inner: newInnerDoor(), barriers: barriers}.table()})
+		door, err := frontdoor.New(frontdoor.Config{Policies: frontdoor.Policies{Chain: h.chains[""], Source: source}, KubeAPIServer: &others{}, Places: places{enforces: enforcesMachines, inner: newInnerDoor(), barriers: barriers}.table()})
 		if err != nil {
 			t.Fatal(err)
 		}

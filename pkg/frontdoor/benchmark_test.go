@@ -47,7 +47,7 @@ func BenchmarkOneAuthorsPolicies(b *testing.B) {
 			}
 			source := &engine.Source{}
 			source.Publish(engine.NewBuilder().Apply(changes))
-			door, err := frontdoor.New(frontdoor.Config{Chain: chainOf(b, source), Policies: source, Places: places{enforces: func(authorizer.Attributes) bool { return false }}.table()})
+			door, err := frontdoor.New(frontdoor.Config{Policies: frontdoor.Policies{Chain: chainOf(b, source), Source: source}, Places: places{enforces: func(authorizer.Attributes) bool { return false }}.table()})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package frontdoor
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -52,9 +51,7 @@ func (c *Clients) only(next http.Handler) http.Handler {
 			refuse(w, statusError(http.StatusForbidden, metav1.StatusReasonForbidden, fmt.Sprintf("%q is not a client name that the front door accepts", name)))
 			return
 		}
-		next.ServeHTTP(w, r.WithContext(WithClient(r.Context(), place.Client{
-			Name: client.User.GetName(), Certificate: fingerprintOf(r.TLS.PeerCertificates[0].Raw),
-		})))
+		next.ServeHTTP(w, r)
 	})
 }
 
@@ -64,15 +61,11 @@ func fingerprintOf(certificate []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-type clientKey struct{}
-
-// WithClient returns a context of a request by a client.
-func WithClient(ctx context.Context, client place.Client) context.Context {
-	return context.WithValue(ctx, clientKey{}, client)
-}
-
-// ClientOf returns the client of a request, or the zero value if the context has none.
-func ClientOf(ctx context.Context) place.Client {
-	client, _ := ctx.Value(clientKey{}).(place.Client)
-	return client
+// clientOf returns the client of a request that Clients have passed, or the zero value for a request without a certificate.
+func clientOf(r *http.Request) *place.Client {
+	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+		return &place.Client{}
+	}
+	certificate := r.TLS.PeerCertificates[0]
+	return &place.Client{Name: certificate.Subject.CommonName, Certificate: fingerprintOf(certificate.Raw)}
 }

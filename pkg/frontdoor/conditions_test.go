@@ -94,7 +94,7 @@ func TestConditionsAreLeft(t *testing.T) {
 			}
 			source := publish(t, tc.policies)
 			door, err := frontdoor.New(frontdoor.Config{
-				Chain: chainOf(t, source), Policies: source, ReviewsShowConditions: true, KubeAPIServer: tc.rbac, IsCanary: isInnerDoorCanary,
+				Policies: frontdoor.Policies{Chain: chainOf(t, source), Source: source}, ReviewsShowConditions: true, KubeAPIServer: tc.rbac,
 				Places: places{enforces: enforcesMachines, inner: newInnerDoor(), handler: newHandler()}.table(),
 			})
 			if err != nil {

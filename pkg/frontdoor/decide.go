@@ -28,28 +28,16 @@ type Decider struct {
 
 // Config configures a Decider.
 type Config struct {
-	// Chain decides. Its members must decide from Policies, and must not evaluate conditions,
-	// because their secondary checks would ask kube-apiserver.
-	Chain *authorization.Chain
-	// AfterPolicies has the webhooks, and other authorizers that may call other servers. It is called after Chain, unless that denies, and never for a request with
-	// the delegation marker. Its Deny beats an Allow of Chain. If nil, there are none.
+	// Policies decide first.
+	Policies Policies
+	// AfterPolicies has the webhooks, and other authorizers that may call other servers. It is called after the policies, unless they deny, and never for a request with
+	// the delegation marker. Its Deny beats an Allow of policies. If nil, there are none.
 	AfterPolicies *authorization.Chain
-	// Policies reports whether policies are loaded and up to date.
-	Policies *engine.Source
 	// Places says where conditions are evaluated.
 	Places *place.Table
 	// KubeAPIServer answers whether a user may read what an answer to a write shows. It must send the delegation marker, and must
 	// not retry. It is required if there are places with obstacles.
 	KubeAPIServer authorizer.UnconditionalAuthorizer
-	// IsCanary reports whether a request is one with which Proviso finds out what kube-apiserver does at admission. Such a
-	// request is allowed, and refused at admission. If nil, none is.
-	IsCanary func(*place.Client, authorizer.Attributes) bool
-	// Namespaces is for conditions that read namespaceObject. If nil, they are folded.
-	Namespaces engine.Namespaces
-	// NeedsCreate reports whether a request of this server needs the verb create in addition to its own, and is allowed only if
-	// this server decides that both are. For attributes about all versions it reports about any version. If nil, no request
-	// does.
-	NeedsCreate func(authorizer.Attributes) bool
 	// ReviewsShowConditions says that reviews with a mode show conditions, so that reasons refer to them; it is the feature gate
 	// ConditionalAuthorization.
 	ReviewsShowConditions bool
@@ -58,11 +46,21 @@ type Config struct {
 	Fields *Fields
 }
 
+// Policies are the authorizers that decide from policies.
+type Policies struct {
+	// Chain has the authorizers. They must decide from Source, and must not evaluate conditions, because their secondary checks would ask kube-apiserver.
+	Chain *authorization.Chain
+	// Source reports whether policies are loaded and up to date.
+	Source *engine.Source
+	// Namespaces is for conditions that read namespaceObject. If nil, they are folded.
+	Namespaces authorization.Namespaces
+}
+
 // New returns a Decider. It returns an error if config is incomplete.
 func New(config Config) (*Decider, error) {
 	switch fields := config.Fields; {
-	case config.Chain == nil || config.Policies == nil || config.Places == nil:
-		return nil, errors.New("a front door needs Chain, Policies and Places")
+	case config.Policies.Chain == nil || config.Policies.Source == nil || config.Places == nil:
+		return nil, errors.New("a front door needs Chain and Source of Policies, and Places")
 	case fields != nil && (fields.Check == nil || fields.KubeAPIServer == nil):
 		return nil, errors.New("the fields of a front door need Check and KubeAPIServer")
 	case config.KubeAPIServer == nil && config.Places.Asks():
@@ -79,10 +77,10 @@ var (
 
 // Ready returns an error that says why the front door is not ready, or nil.
 func (d *Decider) Ready() error {
-	if d.config.Policies.Snapshot() == nil {
+	if d.config.Policies.Source.Snapshot() == nil {
 		return errNotLoaded
 	}
-	if reason := d.config.Policies.Stale(); reason != "" {
+	if reason := d.config.Policies.Source.Stale(); reason != "" {
 		return fmt.Errorf("%w: %s", errStale, reason)
 	}
 	return nil
@@ -96,12 +94,6 @@ func (d *Decider) decide(ctx context.Context, r *place.Request, within limit) (a
 		d.audit(ctx, r, audit, decision)
 	}
 	return decision, err
-}
-
-// requestOf returns the request that a client asks about.
-func requestOf(ctx context.Context, attributes authorizer.Attributes) *place.Request {
-	client := ClientOf(ctx)
-	return &place.Request{Attributes: attributes, Client: &client}
 }
 
 // limit bounds the evaluations for a request. Other steps of its decision, such as the check by
@@ -121,11 +113,13 @@ type limit interface {
 // from them, because their authors choose what they cost: those that are not evaluated in time count as over their
 // budget. A slow policy therefore closes its own namespace only.
 func (d *Decider) byPolicies(ctx context.Context, attributes authorizer.Attributes, within limit) (authorization.Decision, error) {
-	if namespaced := d.config.Policies.Namespaced(ctx, attributes); namespaced != nil {
+	if namespaced := d.config.Policies.Source.Namespaced(ctx, attributes); namespaced != nil {
 		within.namespaced(ctx, namespaced.Evaluate)
 		ctx = namespaced.In(ctx)
 	}
-	return within.decision(ctx, func(ctx context.Context) authorization.Decision { return d.config.Chain.Decide(ctx, attributes) })
+	return within.decision(ctx, func(ctx context.Context) authorization.Decision {
+		return d.config.Policies.Chain.Decide(ctx, attributes)
+	})
 }
 
 // decideAudited decides a request by policies. The decision is Allow, Deny or NoOpinion, unless the client handles conditions. It returns an
@@ -164,10 +158,10 @@ func (d *Decider) decideAudited(ctx context.Context, r *place.Request, audit *au
 		return denyReserved(key), nil
 	}
 	//guard:frontdoor-policies-not-loaded
-	if d.config.Policies.Snapshot() == nil {
+	if d.config.Policies.Source.Snapshot() == nil {
 		return authorization.Decision{}, errNotLoaded
 	}
-	ctx = engine.WithNamespaces(d.pin(ctx), d.config.Namespaces)
+	ctx = d.pin(ctx)
 	//guard:frontdoor-marker
 	if isMarked(r.Attributes.GetUser()) {
 		return d.decideForProviso(ctx, r, within)
@@ -179,7 +173,7 @@ func (d *Decider) decideAudited(ctx context.Context, r *place.Request, audit *au
 	if terms.Unseen {
 		seen, unseen = authorization.WithUnseen(ctx)
 	}
-	decision, err := d.byPolicies(seen, authorization.Audited(r.Attributes, audit), within)
+	decision, err := d.byPolicies(seen, authorization.Request{Attributes: r.Attributes, Audit: audit}, within)
 	switch {
 	case err != nil:
 		return authorization.Decision{}, err
@@ -194,7 +188,7 @@ func (d *Decider) decideAudited(ctx context.Context, r *place.Request, audit *au
 		observeConditional(decision, isLeft, left)
 	}
 	decision = withBarriers(d.afterPolicies(ctx, p, decision, r, within), atBarriers)
-	if decision.IsAllow() && d.config.NeedsCreate != nil && d.config.NeedsCreate(r.Attributes) {
+	if decision.IsAllow() && d.config.Places.NeedsCreate(r) {
 		return authorization.Allow(decision.Reason()+"; "+reasonConnection, decision.Err()), nil
 	}
 	//guard:frontdoor-fields-listed-resources-obstacles-conditions
@@ -224,14 +218,14 @@ func (d *Decider) decideForProviso(ctx context.Context, r *place.Request, within
 	return authorization.NoOpinion("", decision.Err()), nil
 }
 
-// canary returns the answer to a canary: Allow for those that admission refuses, by Config.IsCanary, and Deny for canaries of package cluster. It returns false for
+// canary returns the answer to a canary: Allow for those that admission refuses, by Table.IsCanary, and Deny for canaries of package cluster. It returns false for
 // all other requests.
 func (d *Decider) canary(r *place.Request) (authorization.Decision, bool) {
 	//guard:frontdoor-canary-marked
 	if isMarked(r.Attributes.GetUser()) || !r.Attributes.IsResourceRequest() {
 		return authorization.Decision{}, false
 	}
-	if d.config.IsCanary != nil && d.config.IsCanary(r.Client, r.Attributes) {
+	if d.config.Places.IsCanary(r) {
 		return authorization.Allow(reasonCanary, nil), true
 	}
 	if nonce, ok := innerdoor.ConditionsCanaryOf(r.Attributes); ok && d.config.Places.LeavesConditions() {
@@ -292,10 +286,10 @@ func (d *Decider) obstacle(ctx context.Context, p place.Place, r *place.Request,
 // Evaluated is place.Table.Evaluated for the answer to a review. It asks what the front door would ask about the request. kubeAPIServer is asked instead of
 // Config.KubeAPIServer: everybody may create reviews, which must not take the places of requests. All questions of a review share their budgets.
 func (d *Decider) Evaluated(ctx context.Context, r *place.Request, decision authorization.Decision, kubeAPIServer authorizer.UnconditionalAuthorizer) (isEvaluated bool, problem string) {
-	if d.config.Policies.Snapshot() == nil {
+	if d.config.Policies.Source.Snapshot() == nil {
 		return false, errNotLoaded.Error()
 	}
-	ctx = authorization.WithPolicyBudgets(engine.WithNamespaces(d.pin(ctx), d.config.Namespaces))
+	ctx = authorization.WithPolicyBudgets(d.pin(ctx))
 	return d.config.Places.Evaluated(ctx, r, decision, asker{d, unlimited{}, kubeAPIServer, func(authorizer.Decision, error) {}})
 }
 

@@ -96,7 +96,7 @@ func chainOf(tb testing.TB, source *engine.Source) *authorization.Chain {
 
 func newDoor(tb testing.TB, source *engine.Source, enforces func(authorizer.Attributes) bool) *frontdoor.Decider {
 	tb.Helper()
-	door, err := frontdoor.New(frontdoor.Config{Chain: chainOf(tb, source), Policies: source, Places: places{enforces: enforces}.table(), ReviewsShowConditions: true})
+	door, err := frontdoor.New(frontdoor.Config{Policies: frontdoor.Policies{Chain: chainOf(tb, source), Source: source}, Places: places{enforces: enforces}.table(), ReviewsShowConditions: true})
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -316,8 +316,9 @@ func TestConnections(t *testing.T) {
 		source := publish(t, policies)
 		for _, needsCreate := range []bool{false, true} {
 			door, err := frontdoor.New(frontdoor.Config{
-				Chain: chainOf(t, source), Policies: source, Places: places{enforces: func(authorizer.Attributes) bool { return true }}.table(),
-				NeedsCreate: func(authorizer.Attributes) bool { return needsCreate },
+				Policies: frontdoor.Policies{Chain: chainOf(t, source), Source: source}, Places: places{
+					enforces: func(authorizer.Attributes) bool { return true }, create: func(authorizer.Attributes) bool { return needsCreate },
+				}.table(),
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -358,7 +359,7 @@ func TestConditionalAnswersAreCounted(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			before := conditionalAnswers(t)
 			source := publish(t, tc.policies)
-			door, err := frontdoor.New(frontdoor.Config{Chain: chainOf(t, source), Policies: source, Places: places{enforces: enforcesMachines, barriers: newBarriers("d")}.table()})
+			door, err := frontdoor.New(frontdoor.Config{Policies: frontdoor.Policies{Chain: chainOf(t, source), Source: source}, Places: places{enforces: enforcesMachines, barriers: newBarriers("d")}.table()})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -489,10 +490,10 @@ func TestNewFrontDoorRefuses(t *testing.T) {
 	t.Parallel()
 	source := &engine.Source{}
 	for missing, config := range map[string]frontdoor.Config{
-		"a chain":                  {Policies: source, Places: places{enforces: enforcesMachines}.table()},
-		"policies":                 {Chain: chainOf(t, source), Places: places{enforces: enforcesMachines}.table()},
-		"knowing what is enforced": {Chain: chainOf(t, source), Policies: source},
-		"asking what users read":   {Chain: chainOf(t, source), Policies: source, Places: places{enforces: enforcesMachines, inner: newInnerDoor()}.table()},
+		"a chain":                  {Policies: frontdoor.Policies{Source: source}, Places: places{enforces: enforcesMachines}.table()},
+		"policies":                 {Policies: frontdoor.Policies{Chain: chainOf(t, source)}, Places: places{enforces: enforcesMachines}.table()},
+		"knowing what is enforced": {Policies: frontdoor.Policies{Chain: chainOf(t, source), Source: source}},
+		"asking what users read":   {Policies: frontdoor.Policies{Chain: chainOf(t, source), Source: source}, Places: places{enforces: enforcesMachines, inner: newInnerDoor()}.table()},
 	} {
 		if door, err := frontdoor.New(config); err == nil {
 			t.Errorf("without %s: got %v", missing, door)

@@ -53,7 +53,7 @@ func TestEnforcedElsewhere(t *testing.T) {
 			}
 			source := publish(t, map[string]policy{"p": {everyone: true, effect: tc.effect, condition: tc.condition, rule: rule}})
 			door, err := frontdoor.New(frontdoor.Config{
-				Chain: chainOf(t, source), Policies: source, KubeAPIServer: &others{},
+				Policies: frontdoor.Policies{Chain: chainOf(t, source), Source: source}, KubeAPIServer: &others{},
 				Places: places{enforces: enforcesMachines, inner: inner, elsewhere: func(a authorizer.Attributes) bool {
 					if a.GetAPIVersion() == "*" {
 						t.Errorf("%s: asked about %s", tc.name, a.GetAPIVersion())

@@ -12,12 +12,25 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/place"
 )
 
 // NewHandlerChanging is NewHandler with attributes that a test changes, for example so that the
 // evaluation of a condition blocks.
 func NewHandlerChanging(door *Decider, clients *Clients, change func(authorizer.Attributes) authorizer.Attributes) http.Handler {
 	return newHandler(door, clients, func(review *reviewSpec) authorizer.Attributes { return change(review.attributes()) })
+}
+
+type clientKey struct{}
+
+// WithClient returns a context in which Decide gets its requests from a client. Without it, the client is unknown.
+func WithClient(ctx context.Context, client place.Client) context.Context {
+	return context.WithValue(ctx, clientKey{}, client)
+}
+
+func requestOf(ctx context.Context, attributes authorizer.Attributes) *place.Request {
+	client, _ := ctx.Value(clientKey{}).(place.Client)
+	return &place.Request{Attributes: attributes, Client: &client}
 }
 
 // Decide decides a request without a limit.

@@ -69,7 +69,7 @@ func newFieldsDoor(t *testing.T, policies map[string]policy, k *kube) *frontdoor
 	t.Helper()
 	source := publish(t, policies)
 	door, err := frontdoor.New(frontdoor.Config{
-		Chain: chainOf(t, source), Policies: source, Places: places{enforces: enforcesWrites}.table(),
+		Policies: frontdoor.Policies{Chain: chainOf(t, source), Source: source}, Places: places{enforces: enforcesWrites}.table(),
 		Fields: &frontdoor.Fields{Check: granular.GranularCheck, KubeAPIServer: k},
 	})
 	if err != nil {
@@ -165,7 +165,7 @@ func TestNoFields(t *testing.T) {
 	}
 	for _, fields := range []*frontdoor.Fields{{}, {Check: granular.GranularCheck}, {KubeAPIServer: &kube{}}} {
 		source := &engine.Source{}
-		if _, err := frontdoor.New(frontdoor.Config{Chain: chainOf(t, source), Policies: source, Places: places{enforces: enforcesWrites}.table(), Fields: fields}); err == nil {
+		if _, err := frontdoor.New(frontdoor.Config{Policies: frontdoor.Policies{Chain: chainOf(t, source), Source: source}, Places: places{enforces: enforcesWrites}.table(), Fields: fields}); err == nil {
 			t.Errorf("%+v: a front door was made", fields)
 		}
 	}

@@ -131,7 +131,7 @@ func newDoors(tb testing.TB, source *engine.Source) *doors {
 	listing.Listed = func(innerdoor.Resource) bool { return true }
 	listing.Known = func(*place.Client) bool { return true }
 	decider, err := frontdoor.New(frontdoor.Config{
-		Chain: chainOf(tb, source), Policies: source, Places: places{enforces: enforcesMachines, inner: listing}.table(), KubeAPIServer: &others{}, IsCanary: isInnerDoorCanary,
+		Policies: frontdoor.Policies{Chain: chainOf(tb, source), Source: source}, Places: places{enforces: enforcesMachines, inner: listing}.table(), KubeAPIServer: &others{},
 	})
 	if err != nil {
 		tb.Fatal(err)

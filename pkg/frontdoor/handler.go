@@ -221,7 +221,7 @@ func (h *reviewHandler) contained(ctx context.Context, review *reviewSpec, withi
 			result = decided{err: errPanicked}
 		}
 	}()
-	r := requestOf(ctx, h.attributesOf(review))
+	r := &place.Request{Attributes: h.attributesOf(review), Client: review.client}
 	//guard:conditions-left-clients-do-not-handle-them
 	if options := review.AuthorizationOptions; options != nil && upstreamform.Handles(options.HandledDecisionTypes) {
 		r.HandlesConditions = true

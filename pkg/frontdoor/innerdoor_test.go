@@ -70,13 +70,14 @@ func newInnerDoor() *place.InnerDoor {
 		LeavesOut: func(u user.Info) bool { return slices.Contains(u.GetGroups(), user.NodesGroup) },
 		IsLocal:   func(version schema.GroupVersion) bool { return version.Version == "v1" },
 		Known:     func(client *place.Client) bool { return *client == goodClient },
+		Canary:    isInnerDoorCanary,
 	}
 }
 
 func newInnerDoorDecider(tb testing.TB, source *engine.Source, rbac authorizer.UnconditionalAuthorizer) *frontdoor.Decider {
 	tb.Helper()
 	door, err := frontdoor.New(frontdoor.Config{
-		Chain: chainOf(tb, source), Policies: source, Places: places{enforces: enforcesMachines, inner: newInnerDoor()}.table(), ReviewsShowConditions: true, KubeAPIServer: rbac, IsCanary: isInnerDoorCanary,
+		Policies: frontdoor.Policies{Chain: chainOf(tb, source), Source: source}, Places: places{enforces: enforcesMachines, inner: newInnerDoor()}.table(), ReviewsShowConditions: true, KubeAPIServer: rbac,
 	})
 	if err != nil {
 		tb.Fatal(err)
@@ -648,7 +649,7 @@ func TestInnerDoorIsKnownByCertificate(t *testing.T) {
 		seen.Store(*client, true)
 		return known.Load() != nil && *known.Load() == *client
 	}
-	door, err := frontdoor.New(frontdoor.Config{Chain: chainOf(t, source), Policies: source, KubeAPIServer: &others{}, Places: places{enforces: func(authorizer.Attributes) bool { return false }, inner: inner}.table()})
+	door, err := frontdoor.New(frontdoor.Config{Policies: frontdoor.Policies{Chain: chainOf(t, source), Source: source}, KubeAPIServer: &others{}, Places: places{enforces: func(authorizer.Attributes) bool { return false }, inner: inner}.table()})
 	if err != nil {
 		t.Fatal(err)
 	}

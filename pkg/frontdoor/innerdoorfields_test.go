@@ -27,7 +27,7 @@ import (
 func newListedFieldsDecider(tb testing.TB, source *engine.Source, rbac authorizer.UnconditionalAuthorizer) *frontdoor.Decider {
 	tb.Helper()
 	door, err := frontdoor.New(frontdoor.Config{
-		Chain: chainOf(tb, source), Policies: source, Places: places{enforces: enforcesMachines, inner: newInnerDoor()}.table(), KubeAPIServer: rbac,
+		Policies: frontdoor.Policies{Chain: chainOf(tb, source), Source: source}, Places: places{enforces: enforcesMachines, inner: newInnerDoor()}.table(), KubeAPIServer: rbac,
 		Fields: &frontdoor.Fields{Check: granular.GranularCheck, KubeAPIServer: rbac},
 	})
 	if err != nil {

@@ -130,7 +130,7 @@ func newBubbleWith(t *testing.T, policies map[string]policy, fields *frontdoor.F
 	all := map[string]policy{"reads-uid": readsUID}
 	maps.Copy(all, policies)
 	source := publish(t, all)
-	door, err := frontdoor.New(frontdoor.Config{Chain: chainOf(t, source), AfterPolicies: after, Policies: source, Fields: fields, Places: places{enforces: func(a authorizer.Attributes) bool {
+	door, err := frontdoor.New(frontdoor.Config{Policies: frontdoor.Policies{Chain: chainOf(t, source), Source: source}, AfterPolicies: after, Fields: fields, Places: places{enforces: func(a authorizer.Attributes) bool {
 		if a.GetName() == elsewhere {
 			time.Sleep(pastDeadline)
 		}

@@ -15,14 +15,14 @@ import (
 
 // places are the places of a front door. Each one may be missing.
 type places struct {
-	enforces, serves, elsewhere func(authorizer.Attributes) bool
-	handler                     *place.KubeAPIServer
-	inner                       *place.InnerDoor
-	barriers                    *place.Barriers
+	enforces, create, serves, elsewhere func(authorizer.Attributes) bool
+	handler                             *place.KubeAPIServer
+	inner                               *place.InnerDoor
+	barriers                            *place.Barriers
 }
 
 func (p places) table() *place.Table {
-	all := []place.Place{&place.Server{Enforces: p.enforces}}
+	all := []place.Place{&place.Server{Enforces: p.enforces, Create: p.create}}
 	if p.elsewhere != nil {
 		all = append(all, &place.AggregatedServer{Enforces: p.elsewhere, Configuration: func(authorizer.Attributes) string { return "" }})
 	}
@@ -51,7 +51,7 @@ func newHandler() *place.KubeAPIServer {
 	}
 }
 
-// isInnerDoorCanary is the function IsCanary of a front door with an inner door.
+// isInnerDoorCanary is the function Canary of an inner door.
 func isInnerDoorCanary(_ *place.Client, a authorizer.Attributes) bool {
 	_, ok := innerdoor.CanaryOf(a, "proviso-system")
 	return ok

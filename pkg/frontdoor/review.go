@@ -24,6 +24,7 @@ import (
 	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/place"
 )
 
 const (
@@ -78,6 +79,9 @@ type reviewSpec struct {
 	AuthorizationOptions *authorizationv1alpha1.AuthorizationOptions `json:"authorizationOptions,omitempty"`
 	// ConditionalAuthorization requests conditions in the form of KEP-5681, which reviews of v1 do not have.
 	ConditionalAuthorization *json.RawMessage `json:"conditionalAuthorization,omitempty"`
+
+	// client has sent the review.
+	client *place.Client
 }
 
 // resourceAttributes keep selectors as they were sent. It implements authorization.Selectors.
@@ -186,5 +190,6 @@ func readReview(r *http.Request) (*reviewSpec, error) {
 	if got.Spec.AuthorizationOptions != nil && got.Spec.ConditionalAuthorization != nil {
 		return nil, apierrors.NewBadRequest("conditionalAuthorization and authorizationOptions request conditions in different forms")
 	}
+	got.Spec.client = clientOf(r)
 	return &got.Spec, nil
 }

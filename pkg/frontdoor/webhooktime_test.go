@@ -69,7 +69,7 @@ func TestSecondQuestionWithoutTime(t *testing.T) {
 				webhooks = chainAfter(t, second)
 			}
 			door, err := frontdoor.New(frontdoor.Config{
-				Chain: chainOf(t, source), AfterPolicies: webhooks, Policies: source, Places: places{enforces: enforcesMachines, handler: newHandler()}.table(), KubeAPIServer: allowsAll{},
+				Policies: frontdoor.Policies{Chain: chainOf(t, source), Source: source}, AfterPolicies: webhooks, Places: places{enforces: enforcesMachines, handler: newHandler()}.table(), KubeAPIServer: allowsAll{},
 			})
 			if err != nil {
 				t.Fatal(err)
@@ -90,7 +90,7 @@ func TestHealthAsksNoWebhook(t *testing.T) {
 		"/livezz": true, "/metrics": true, "/": true, "/api/livez": true, "livez": true, "//livez": true, "/version": true, "": true,
 	} {
 		source, after := publish(t, nil), &answers{answer: authorization.Deny("by the webhook", nil)}
-		d, err := frontdoor.New(frontdoor.Config{Chain: chainOf(t, source), AfterPolicies: chainAfter(t, after), Policies: source, Places: places{enforces: enforcesMachines}.table()})
+		d, err := frontdoor.New(frontdoor.Config{Policies: frontdoor.Policies{Chain: chainOf(t, source), Source: source}, AfterPolicies: chainAfter(t, after), Places: places{enforces: enforcesMachines}.table()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +101,7 @@ func TestHealthAsksNoWebhook(t *testing.T) {
 	}
 	// A resource has no path.
 	source, after := publish(t, nil), &answers{answer: authorization.Deny("by the webhook", nil)}
-	d, err := frontdoor.New(frontdoor.Config{Chain: chainOf(t, source), AfterPolicies: chainAfter(t, after), Policies: source, Places: places{enforces: enforcesMachines}.table()})
+	d, err := frontdoor.New(frontdoor.Config{Policies: frontdoor.Policies{Chain: chainOf(t, source), Source: source}, AfterPolicies: chainAfter(t, after), Places: places{enforces: enforcesMachines}.table()})
 	if err != nil {
 		t.Fatal(err)
 	}

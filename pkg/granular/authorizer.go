@@ -179,7 +179,7 @@ func GranularCheck(attributes authorizer.Attributes) (check authorizer.Attribute
 		attributes.GetResource() == wildcard || attributes.GetAPIGroup() == wildcard {
 		return nil, false
 	}
-	return withVerb{Attributes: attributes, verb: mapping.Verb}, true
+	return authorization.WithVerb(attributes, mapping.Verb), true
 }
 
 func (a *fieldAuthorizer) conditional(table *mapping.Table, attributes authorizer.Attributes, c authorization.Condition) authorization.Decision {
@@ -196,9 +196,10 @@ func (a *fieldAuthorizer) conditional(table *mapping.Table, attributes authorize
 	c.Type, c.Text = ConditionType, string(text)
 	c.EvaluateFunc = func(ctx context.Context, data authorizer.ConditionsData) authorization.Outcome {
 		result := a.check(ctx, table, attributes, data)
-		trailFrom(ctx).add(a.mode, result)
+		r := recordersOf(ctx)
+		r.trail.add(a.mode, result)
 		//guard:granular-check-condition-process
-		lastCheckFrom(ctx).set(a, result)
+		r.last.set(a, result)
 		return a.outcome(result)
 	}
 	return authorization.Conditions(c)
@@ -298,8 +299,9 @@ func failed(err error) Result { return Result{Reason: err.Error(), Err: err} }
 // An unconditional NoOpinion stays NoOpinion, and an unconditional Deny stays Deny. An unconditional Allow becomes Deny,
 // because Decide never returns it. So does an Allow that comes from the condition of another authorizer.
 func (a *fieldAuthorizer) EvaluateConditions(ctx context.Context, decision authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
-	last := &lastCheck{by: a}
-	evaluated := authorizer.PartiallyEvaluateConditionsAwareDecision(context.WithValue(ctx, lastCheckKey{}, last), decision, data,
+	last, recorders := &lastCheck{by: a}, recordersOf(ctx)
+	recorders.last = last
+	evaluated := authorizer.PartiallyEvaluateConditionsAwareDecision(recorders.in(ctx), decision, data,
 		func(ctx context.Context, c authorizer.Condition, data authorizer.ConditionsData) authorizer.ConditionEvaluationResult {
 			table := a.Mappings.StateOf(ctx).Value
 			if table == nil {
@@ -333,13 +335,6 @@ func (a *fieldAuthorizer) EvaluateConditions(ctx context.Context, decision autho
 type lastCheck struct {
 	by     *fieldAuthorizer
 	result Result // the zero Result if no condition of the authorizer has been evaluated
-}
-
-type lastCheckKey struct{}
-
-func lastCheckFrom(ctx context.Context) *lastCheck {
-	last, _ := ctx.Value(lastCheckKey{}).(*lastCheck)
-	return last
 }
 
 // set records the result of a check by an authorizer. It does nothing if l is nil or belongs to another authorizer.

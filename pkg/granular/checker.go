@@ -15,6 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
+	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/granular/changes"
 	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 )
@@ -128,7 +129,7 @@ func (k *check) isGranted(verb string) (bool, error) {
 		return false, k.ctx.Err()
 	}
 	k.result.Verbs = append(k.result.Verbs, verb)
-	decision, _, err := k.authorizer.Authorize(k.ctx, withVerb{Attributes: k.attributes, verb: verb})
+	decision, _, err := k.authorizer.Authorize(k.ctx, authorization.WithVerb(k.attributes, verb))
 	//guard:granular-answer-error
 	if err != nil {
 		return false, fmt.Errorf("%w about the verb %q", errCheckFailed, verb)
@@ -163,15 +164,6 @@ func (k *check) verbOf(r *mapping.Rule, path fieldpath.Path) (string, error) {
 	}
 	return last.verb, last.err
 }
-
-// withVerb is a request with another verb.
-type withVerb struct {
-	authorizer.Attributes
-	verb string
-}
-
-func (a withVerb) GetVerb() string  { return a.verb }
-func (a withVerb) IsReadOnly() bool { return false }
 
 // Include checks the changes of a user without permission on the whole object: the user must have a permission on
 // each field that changes and on each claimed field, or on a field that contains it. The most general

@@ -28,18 +28,29 @@ type Trail struct {
 	results map[string]Result // by mode
 }
 
-type trailKey struct{}
+// recorders get the results of the conditions that are evaluated in a context. Both may be nil.
+type recorders struct {
+	trail *Trail
+	last  *lastCheck
+}
+
+type recordersKey struct{}
+
+func recordersOf(ctx context.Context) recorders {
+	r, _ := ctx.Value(recordersKey{}).(recorders)
+	return r
+}
+
+func (r recorders) in(ctx context.Context) context.Context {
+	return context.WithValue(ctx, recordersKey{}, r)
+}
 
 // WithTrail returns a context, and the trail that records the conditions that are evaluated with this context at
 // admission. Conditions that a review has evaluated (EvaluateConditions) are about another request, and are not recorded.
 func WithTrail(ctx context.Context) (context.Context, *Trail) {
-	trail := &Trail{results: map[string]Result{}}
-	return context.WithValue(ctx, trailKey{}, trail), trail
-}
-
-func trailFrom(ctx context.Context) *Trail {
-	trail, _ := ctx.Value(trailKey{}).(*Trail)
-	return trail
+	r := recordersOf(ctx)
+	r.trail = &Trail{results: map[string]Result{}}
+	return r.in(ctx), r.trail
 }
 
 // add replaces the result of a mode, because an update may be attempted several times, and the last attempt counts. If

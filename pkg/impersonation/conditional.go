@@ -176,7 +176,7 @@ func (u *userChecks) check(ctx context.Context, chain *authorization.Chain, attr
 // and the residual conditions of all are returned.
 func (u *userChecks) decide(ctx context.Context, chain *authorization.Chain, attributes authorizer.AttributesRecord) (check Check, all residual) {
 	check = Check{Mode: api.ImpersonationModeConditional, Attributes: attributes}
-	decision := chain.Decide(ctx, authorization.Attributes{AttributesRecord: attributes, Mode: api.ConditionsModeHumanReadable})
+	decision := chain.Decide(ctx, authorization.Request{Attributes: attributes, Mode: api.ConditionsModeHumanReadable})
 	if u.wildcards {
 		decision = decision.Fold()
 	}

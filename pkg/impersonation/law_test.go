@@ -128,7 +128,7 @@ func check(ctx context.Context, t *testing.T, chain *authorization.Chain, reques
 		}),
 	}
 	for _, part := range partsOf(wanted) {
-		decision := chain.Decide(ctx, authorization.Attributes{AttributesRecord: part, Mode: api.ConditionsModeHumanReadable})
+		decision := chain.Decide(ctx, authorization.Request{Attributes: part, Mode: api.ConditionsModeHumanReadable})
 		if status := authorization.Status(decision); len(status.ConditionsChain) > 0 {
 			sets, err := authorization.SetsFromWire(status.ConditionsChain)
 			if err != nil {

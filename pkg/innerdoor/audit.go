@@ -21,11 +21,7 @@ func (d *Decider) endAudit(ctx context.Context, write *Write, decided verdict) *
 	if decided.isDenied {
 		audit.Leave(authorization.EffectNoOpinion, authorization.EffectAllow) // they come later
 	}
-	known := ctx
-	if d.FrontDoor != nil {
-		known = d.FrontDoor(ctx)
-	}
-	audit.Settle(known)
+	audit.Settle(authorization.WithNamespaces(ctx, d.Namespaces))
 	//guard:inner-door-front-door-counts
 	audit.CountedBefore()
 	remainder := authorization.RemainderRefused

@@ -36,9 +36,8 @@ type Decider struct {
 	// changes the owners of an object needs the permission to delete it, too. The plugin asks the front door for it, which
 	// may have allowed it on conditions.
 	OwnerReferences bool
-	// FrontDoor returns a context in which policies with the enforcement Audit are evaluated as the front door has evaluated them. It
-	// counts the results that are known there. It may be nil.
-	FrontDoor func(context.Context) context.Context
+	// Namespaces are those that the front door knew when it counted policies with the enforcement Audit. It may be nil.
+	Namespaces authorization.Namespaces
 }
 
 // Decide returns Allow if all checks of one way to send the write are allowed for its objects, and Deny otherwise. All
@@ -112,7 +111,7 @@ type moment struct {
 // begin asks the authorizers about a check, until one could allow it. They may answer with conditions, whose descriptions a refusal shows. Policies
 // with the enforcement Audit that match the check are added to audit.
 func (m *moment) begin(ctx context.Context, check authorizer.AttributesRecord, audit *authorization.Audit) *authorization.Lazy {
-	attributes := authorization.Audited(authorization.WithConditions(check), audit)
+	attributes := authorization.Request{Attributes: check, Mode: authorization.EvaluatesConditions, Audit: audit}
 	if m.first == nil {
 		m.first = m.decider.Chain.Begin(ctx, attributes)
 		return m.first

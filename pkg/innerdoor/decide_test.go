@@ -350,7 +350,7 @@ func TestOneMoment(t *testing.T) {
 func TestAuthorizersAreAskedForConditions(t *testing.T) {
 	t.Parallel()
 	chain, err := authorization.NewChain(authorization.Member{Name: "example.com", Decider: deciderFunc(func(_ context.Context, a authorizer.Attributes) authorization.Decision {
-		if authorization.ModeOf(a) == "" {
+		if authorization.RequestOf(a).Mode == "" {
 			return authorization.Deny("no conditions are wanted", nil)
 		}
 		return authorization.Conditions(authorization.Condition{

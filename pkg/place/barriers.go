@@ -29,10 +29,13 @@ type Barriers struct {
 	IsLocal func(schema.GroupVersion) bool
 	// Known reports whether the kube-apiserver of a client is known to enforce barriers, or each one if the client is nil. Covers knows nothing of any other.
 	Known func(*Client) bool
+	// Canary reports whether a request of a client is one with which Proviso finds out which barriers kube-apiserver has loaded. The front door allows it, and
+	// a barrier refuses it.
+	Canary func(*Client, authorizer.Attributes) bool
 }
 
 func (b *Barriers) isComplete() bool {
-	return b.Covers != nil && b.Audits != nil && b.LeavesOut != nil && b.IsLocal != nil && b.Known != nil
+	return b.Covers != nil && b.Audits != nil && b.LeavesOut != nil && b.IsLocal != nil && b.Known != nil && b.Canary != nil
 }
 
 // WithoutDeny splits a decision into the Deny conditions that barriers enforce, and the rest. If b is nil, or if the place evaluates Deny conditions itself, all

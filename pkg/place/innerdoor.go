@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization"
@@ -34,11 +35,16 @@ type InnerDoor struct {
 	// pass on conditions. A POST that a policy allows on a condition counts as allowed at admission if RBAC allows the PUT that creates the same object.
 	// A webhook may deny that PUT, but the front door cannot ask it: a POST does not tell the name of its object.
 	MissesWebhooks bool
+	// Canary reports whether a request of a client is one with which Proviso finds out whether kube-apiserver calls the inner door.
+	Canary func(*Client, authorizer.Attributes) bool
 }
 
 func (i *InnerDoor) isComplete() bool {
-	return i.Listed != nil && i.LeavesOut != nil && i.IsLocal != nil && i.Known != nil
+	return i.Listed != nil && i.LeavesOut != nil && i.IsLocal != nil && i.Known != nil && i.Canary != nil
 }
+
+// IsCanary reports whether a request is a canary, which the front door allows, and the inner door refuses.
+func (i *InnerDoor) IsCanary(r *Request) bool { return i.Canary(r.Client, r.Attributes) }
 
 // Terms implements Place. The inner door does not see a Deny, because kube-apiserver does not call it for what another authorizer allows.
 func (*InnerDoor) Terms() Terms {
@@ -142,14 +148,13 @@ func isRestrictedOtherwise(ctx context.Context, r *Request, ask Asker) bool {
 
 // withCheck returns a request with another check. A request without a name is a POST: the name of its object is not known.
 func withCheck(r *Request, check innerdoor.Check) *Request {
-	other := variantOf(r.Attributes)
-	other.verb = check.Verb
+	other := authorization.WithVerb(r.Attributes, check.Verb)
 	switch {
 	case !check.Named:
-		other.name = ""
+		other.Name = ""
 		if r.Attributes.GetAPIGroup() == "" && r.Attributes.GetResource() == "namespaces" {
 			//guard:frontdoor-inner-door-namespace-post
-			other.namespace = "" // only a namespace that exists is in itself
+			other.Namespace = "" // only a namespace that exists is in itself
 		}
 	case r.Attributes.GetName() == "":
 		//guard:frontdoor-inner-door-names-not-known
@@ -161,14 +166,15 @@ func withCheck(r *Request, check innerdoor.Check) *Request {
 // mayReadAnswer reports whether a user may read what the answer to a write shows, without conditions: the object of an update, patch
 // or delete, and the objects of a deletecollection.
 func mayReadAnswer(ctx context.Context, r *Request, ask Asker) bool {
+	check := authorization.WithVerb(r.Attributes, "get")
 	//guard:frontdoor-inner-door-reading-object-not-subresource
-	check := variant{Attributes: r.Attributes, verb: "get", namespace: r.Attributes.GetNamespace(), name: r.Attributes.GetName()}
+	check.Subresource = ""
 	switch r.Attributes.GetVerb() {
 	case "create":
 		return true
 	case "deletecollection":
 		//guard:frontdoor-inner-door-list-deletecollection
-		check.verb = "list"
+		check.Verb = "list"
 	}
 	return ask.IsAllowed(ctx, r.with(check))
 }

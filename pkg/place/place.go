@@ -152,8 +152,8 @@ func (t *Table) Of(r *Request) Place {
 
 // OfNamed returns the place that a request without a name would have with one.
 func (t *Table) OfNamed(r *Request) Place {
-	named := variantOf(r.Attributes)
-	named.name = "any"
+	named := authorization.VariantOf(r.Attributes)
+	named.Name = "any"
 	return t.Of(r.with(named))
 }
 
@@ -206,6 +206,23 @@ func (t *Table) problem(r *Request) string {
 	return ""
 }
 
+// IsCanary reports whether a request is one with which Proviso finds out what kube-apiserver does at admission. Such a request is allowed, and refused at
+// admission.
+func (t *Table) IsCanary(r *Request) bool {
+	return t.barriers != nil && t.barriers.Canary(r.Client, r.Attributes) || slices.ContainsFunc(t.places, func(p Place) bool {
+		probed, ok := p.(interface{ IsCanary(*Request) bool })
+		return ok && probed.IsCanary(r)
+	})
+}
+
+// NeedsCreate reports whether this server allows a request only if it allows the verb create, too.
+func (t *Table) NeedsCreate(r *Request) bool {
+	return slices.ContainsFunc(t.places, func(p Place) bool {
+		server, ok := p.(interface{ NeedsCreate(*Request) bool })
+		return ok && server.NeedsCreate(r)
+	})
+}
+
 // LeavesConditions reports whether there is a place whose clients get conditions.
 func (t *Table) LeavesConditions() bool {
 	return slices.ContainsFunc(t.places, func(p Place) bool { return p.Terms().GetsConditions })
@@ -251,22 +268,3 @@ func (Nowhere) Obstacle(context.Context, *Request, Asker) *Obstacle { return nil
 func (Nowhere) Audit(authorization.Decision) Audit {
 	return Audit{Remainder: authorization.RemainderFolded}
 }
-
-// variant is another request of the same user about the same resource.
-type variant struct {
-	authorizer.Attributes
-
-	verb, subresource, namespace, name string
-}
-
-func variantOf(a authorizer.Attributes) variant {
-	return variant{Attributes: a, verb: a.GetVerb(), subresource: a.GetSubresource(), namespace: a.GetNamespace(), name: a.GetName()}
-}
-
-func (v variant) GetVerb() string        { return v.verb }
-func (v variant) GetSubresource() string { return v.subresource }
-func (v variant) GetNamespace() string   { return v.namespace }
-func (v variant) GetName() string        { return v.name }
-
-// IsReadOnly implements authorizer.Attributes.
-func (v variant) IsReadOnly() bool { return v.verb == "get" || v.verb == "list" }

@@ -70,7 +70,8 @@ func newTable(t *testing.T, allHandle bool) *place.Table {
 		&place.Barriers{
 			Covers: func(id string, _ authorizer.Attributes) bool { return id == engine.Key{Name: "d"}.ConditionID() },
 			Audits: func(string, authorizer.Attributes) bool { return false }, LeavesOut: leavesOut, IsLocal: isLocal,
-			Known: func(client *place.Client) bool { return client == nil || client.Certificate == "known" },
+			Known:  func(client *place.Client) bool { return client == nil || client.Certificate == "known" },
+			Canary: func(*place.Client, authorizer.Attributes) bool { return false },
 		},
 		&place.Server{Enforces: is("machines")},
 		&place.AggregatedServer{
@@ -81,7 +82,8 @@ func newTable(t *testing.T, allHandle bool) *place.Table {
 		&place.KubeAPIServer{IsLocal: isLocal, Excludes: func(r schema.GroupVersionResource) bool { return r.Resource == "secrets" }, AllHandle: func() bool { return allHandle }},
 		&place.InnerDoor{
 			Listed: func(r innerdoor.Resource) bool { return r.Resource == "pods" }, LeavesOut: leavesOut, IsLocal: isLocal,
-			Known: func(client *place.Client) bool { return client == nil || client.Certificate == "known" },
+			Known:  func(client *place.Client) bool { return client == nil || client.Certificate == "known" },
+			Canary: func(*place.Client, authorizer.Attributes) bool { return false },
 		},
 	)
 	if err != nil {

@@ -21,7 +21,13 @@ type Server struct {
 
 	// Enforces reports whether this server, and no other, serves a request and evaluates conditions on it at admission.
 	Enforces func(authorizer.Attributes) bool
+	// Create reports whether a request needs the verb create in addition to its own, and is allowed only if this server decides that both are. For
+	// attributes about all versions it reports about any version. If nil, no request does.
+	Create func(authorizer.Attributes) bool
 }
+
+// NeedsCreate reports whether a request needs the verb create in addition to its own.
+func (s *Server) NeedsCreate(r *Request) bool { return s.Create != nil && s.Create(r.Attributes) }
 
 // Terms implements Place.
 func (*Server) Terms() Terms {

@@ -48,7 +48,7 @@ func (s *stepper) ask(t *testing.T, times int) (denied bool) {
 	for range times {
 		audit := &authorization.Audit{}
 		request := authorizer.AttributesRecord{User: &user.DefaultInfo{Name: "alice", Groups: []string{user.AllAuthenticated}}, Verb: "get", APIVersion: "v1", Resource: "secrets", Namespace: "n", ResourceRequest: true}
-		denied = (&engine.Authorizer{Source: s.source}).Decide(t.Context(), authorization.Audited(request, audit)).IsDeny()
+		denied = (&engine.Authorizer{Source: s.source}).Decide(t.Context(), authorization.Request{Attributes: request, Audit: audit}).IsDeny()
 		audit.Settle(t.Context())
 		audit.Finish(authorization.RemainderNone)
 	}

@@ -66,7 +66,7 @@ var layers = map[string][]string{
 	"pkg/barrier/barriercontroller":  {"apis", "generated", "pkg/authorization", "pkg/barrier", "pkg/controller", "pkg/excerpt", "pkg/freshness", "pkg/granular/mapping"},
 	"pkg/barrier/rollout":            {"apis", "pkg/authorization", "pkg/barrier", "pkg/cluster", "pkg/innerdoor"},
 	"pkg/policy/enforcementstatus":   {"apis", "pkg/cel", "pkg/excerpt"},
-	"pkg/policy/typechecking":        {"apis", "pkg/cel", "pkg/suggestion"},
+	"pkg/policy/typechecking":        {"apis", "pkg/cel", "pkg/excerpt", "pkg/suggestion"},
 	"pkg/cel/bound":                  {"pkg/cel"},
 	"pkg/cel/costbound":              {"pkg/cel"},
 	"pkg/cel/partial":                {"pkg/cel", "pkg/memo", "pkg/suggestion"},

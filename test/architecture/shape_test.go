@@ -20,9 +20,9 @@ import (
 const (
 	maxParameters = 6
 	// maxContextKeys bounds the types of keys of contexts. A value in a context is a parameter that no signature shows.
-	maxContextKeys = 13
+	maxContextKeys = 8
 	// maxFrontDoorFields bounds the fields of the configuration of the front door.
-	maxFrontDoorFields = 10
+	maxFrontDoorFields = 6
 )
 
 // parametersOfOthers are methods that interfaces of Kubernetes ask for.

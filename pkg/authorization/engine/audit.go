@@ -121,7 +121,7 @@ func (p *Policy) isAuditedBy(part Part) bool {
 // audit adds the policies with the enforcement Audit to the Audit of a request. heldBack says that an enforced NoOpinion policy, or
 // policies that are out of date, keep all Allow policies from granting: those would not have decided.
 func (a *Authorizer) audit(ctx context.Context, attributes authorizer.Attributes, s state, heldBack bool) {
-	audit := authorization.AuditOf(attributes)
+	audit := authorization.RequestOf(attributes).Audit
 	if audit == nil || authorization.HasWildcards(attributes) { // a question about more than one request is no request
 		return
 	}

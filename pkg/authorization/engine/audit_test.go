@@ -112,7 +112,7 @@ func TestAudit(t *testing.T) {
 					request.Verb = tc.verb
 				}
 				audit := &authorization.Audit{}
-				threeParts(t, source).Decide(t.Context(), authorization.Audited(request, audit))
+				threeParts(t, source).Decide(t.Context(), authorization.Request{Attributes: request, Audit: audit})
 				audit.Settle(t.Context())
 				if tc.object != nil {
 					audit.Admit(t.Context(), conditionsData{attributes: request, operation: "UPDATE", object: tc.object})
@@ -153,7 +153,7 @@ func TestAuditOfBroken(t *testing.T) {
 		source.Publish(builder.Apply(map[engine.Key]*engine.Policy{{Name: "p"}: engine.Broken(engine.Key{Name: "p"}, s, errors.New("no"))}))
 		audit := &authorization.Audit{}
 		chain := threeParts(t, source)
-		if got := chain.Decide(t.Context(), authorization.Audited(podsOf("get"), audit)); !got.IsNoOpinion() || got.Reason() != "" {
+		if got := chain.Decide(t.Context(), authorization.Request{Attributes: podsOf("get"), Audit: audit}); !got.IsNoOpinion() || got.Reason() != "" {
 			t.Errorf("%s: got %s", effect, show(t, got))
 		}
 		audit.Settle(t.Context())
@@ -173,7 +173,7 @@ func TestAuditIsOfOneRequest(t *testing.T) {
 	t.Parallel()
 	builder, source := builtFrom(t, map[string]spec{"p": {Effect: deny, Enforcement: inAudit}})
 	audit := &authorization.Audit{}
-	attributes := authorization.Audited(podsOf("get"), audit)
+	attributes := authorization.Request{Attributes: podsOf("get"), Audit: audit}
 	for _, derived := range []authorizer.Attributes{engine.ForAnyName(attributes), podsOf("get"), struct{ authorizer.Attributes }{attributes}} {
 		threeParts(t, source).Decide(t.Context(), derived)
 	}
@@ -194,7 +194,7 @@ func TestEnforcementChanges(t *testing.T) {
 	chain := threeParts(t, source)
 	decide := func() (string, []string) {
 		audit := &authorization.Audit{}
-		got := chain.Decide(t.Context(), authorization.Audited(podsOf("get"), audit))
+		got := chain.Decide(t.Context(), authorization.Request{Attributes: podsOf("get"), Audit: audit})
 		audit.Settle(t.Context())
 		audit.Finish(authorization.RemainderNone)
 		return show(t, got), annotated(audit)
@@ -290,7 +290,7 @@ func TestEngineAuditDecidesNothing(t *testing.T) {
 			return append(lines, by.String(), strconv.FormatBool(found))
 		}
 		audit := &authorization.Audit{}
-		want, got := outcome(without, request), outcome(with, authorization.Audited(request, audit))
+		want, got := outcome(without, request), outcome(with, authorization.Request{Attributes: request, Audit: audit})
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("policies with the enforcement Audit change the decision about %v (-want +got):\n%s", enforced, diff)
 		}

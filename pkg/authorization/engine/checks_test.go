@@ -86,7 +86,7 @@ func TestFailingChecksAgree(t *testing.T) {
 			}
 			want := evaluate(authorization.Condition{ID: "example.com/c", Effect: authorization.EffectAllow, Type: authorization.ConditionTypeCELBound, Text: string(whole)})
 			for _, mode := range []authorization.Mode{authorizationapi.ConditionsModeHumanReadable, authorizationapi.ConditionsModeOptimized} {
-				decision := granting.Decide(t.Context(), authorization.Attributes{AttributesRecord: a, Mode: mode})
+				decision := granting.Decide(t.Context(), authorization.Request{Attributes: a, Mode: mode})
 				if decision.IsUnconditional() {
 					if decision.IsAllow() != want.IsTrue() {
 						t.Errorf("%s: decided %+v, at once %+v", mode, decision, want)

@@ -52,7 +52,7 @@ func TestModes(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			a := authorization.Attributes{AttributesRecord: podsOf("update"), Mode: tc.mode}
+			a := authorization.Request{Attributes: podsOf("update"), Mode: tc.mode}
 			granting := partOf(publish(t, map[string]spec{"p": {Effect: allow, Description: "d", Condition: `request.name == "p" && object.a == 1`}}), true)
 			granting.MayRead = tc.mayRead
 			c := granting.Decide(t.Context(), a).Conditions()[0]
@@ -60,7 +60,7 @@ func TestModes(t *testing.T) {
 				t.Errorf("got %+v: %s", c, text)
 			}
 			chain := chainOf(t, &engine.Authorizer{Source: granting.Source}, granting)
-			status, _ := (&virtual.Reviewer{Chain: chain, Conditional: true}).Review(t.Context(), a.AttributesRecord, &authorizationapi.ConditionalAuthorizationConfiguration{Mode: tc.mode})
+			status, _ := (&virtual.Reviewer{Chain: chain, Conditional: true}).Review(t.Context(), podsOf("update"), &authorizationapi.ConditionalAuthorizationConfiguration{Mode: tc.mode})
 			if folded := len(status.ConditionsChain) == 0; folded != tc.wantFolded || status.Allowed {
 				t.Errorf("got review %+v", status)
 			}
@@ -74,7 +74,7 @@ func TestMayReadIsAskedForThePolicy(t *testing.T) {
 	specs := map[string]spec{"p": {Effect: allow, Condition: "object.a == 1"}, "n/p": {Effect: allow, Condition: "object.a == 1"}}
 	granting := partOf(publish(t, specs), true)
 	granting.MayRead = func(_ context.Context, _ authorizer.Attributes, key engine.Key) bool { return key == keyOf("n/p") }
-	a := authorization.Attributes{AttributesRecord: podsOf("update"), Mode: authorizationapi.ConditionsModeOptimized}
+	a := authorization.Request{Attributes: podsOf("update"), Mode: authorizationapi.ConditionsModeOptimized}
 	got := map[string]string{}
 	for _, c := range granting.Decide(t.Context(), a).Conditions() {
 		got[c.ID] = c.Type
@@ -148,7 +148,7 @@ func agree(t *testing.T, restricting *engine.Authorizer, residuals *cel.Compiler
 		t.Fatalf("got %T", data.attributes)
 	}
 	for _, mode := range []authorization.Mode{authorizationapi.ConditionsModeHumanReadable, authorizationapi.ConditionsModeOptimized} {
-		for _, c := range restricting.Decide(t.Context(), authorization.Attributes{AttributesRecord: record, Mode: mode}).Conditions() {
+		for _, c := range restricting.Decide(t.Context(), authorization.Request{Attributes: record, Mode: mode}).Conditions() {
 			here := c.EvaluateFunc(t.Context(), data)
 			text, err := c.TextFunc()
 			if err != nil {

@@ -105,7 +105,7 @@ func (e *evaluation) condition(p *Policy, o outcome) authorization.Condition {
 	if e.conditions++; e.conditions > authorizationapi.MaxConditionsPerSet {
 		return c
 	}
-	if authorization.ModeOf(q.Attributes) == authorizationapi.ConditionsModeOptimized && e.mayRead(p) {
+	if authorization.RequestOf(q.Attributes).Mode == authorizationapi.ConditionsModeOptimized && e.mayRead(p) {
 		c.Type = authorization.ConditionTypeCELBound
 		c.TextFunc = func() (string, error) { return p.condition.expression.Bound(requestData(q.Attributes)) }
 	}

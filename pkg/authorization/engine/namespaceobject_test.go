@@ -11,11 +11,11 @@ import (
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
-	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/authorization"
 )
 
 // namespacesOf is a cache with the namespace n, which has the label tier and an annotation.
-func namespacesOf(lookups *int, tier string) engine.Namespaces {
+func namespacesOf(lookups *int, tier string) authorization.Namespaces {
 	return func(name string) (map[string]any, bool) {
 		*lookups++
 		if name != "n" {
@@ -57,7 +57,7 @@ func TestConditionsOnNamespaces(t *testing.T) {
 			source, lookups := publish(t, tc.specs), 0
 			ctx := t.Context()
 			if tc.tier != "" {
-				ctx = engine.WithNamespaces(ctx, namespacesOf(&lookups, tc.tier))
+				ctx = authorization.WithNamespaces(ctx, namespacesOf(&lookups, tc.tier))
 			}
 			if got := decidedIn(ctx, t, source, tc.request); got != tc.want {
 				t.Errorf("got  %s\nwant %s", got, tc.want)
@@ -86,7 +86,7 @@ func TestNamespaceIsLookedUpOnce(t *testing.T) {
 		{"three read it", map[string]spec{"a": {Effect: deny, Condition: reads}, "b": {Effect: deny, Condition: reads}, "c": {Effect: deny, Condition: reads}}, 1},
 	} {
 		lookups := 0
-		ctx := engine.WithNamespaces(context.Background(), namespacesOf(&lookups, "dev"))
+		ctx := authorization.WithNamespaces(context.Background(), namespacesOf(&lookups, "dev"))
 		partOf(publish(t, tc.specs), false).Decide(ctx, podsOf("get"))
 		if lookups != tc.want {
 			t.Errorf("%s: got %d lookups, want %d", tc.name, lookups, tc.want)

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
@@ -140,8 +141,7 @@ func TestForProvisoLeavesHealthAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	health := asking()
-	health.ResourceRequest, health.Path, health.Verb = false, "/healthz", "get"
+	health := asking(func(a *authorizer.AttributesRecord) { a.ResourceRequest, a.Path, a.Verb = false, "/healthz", "get" })
 	if got := chain.Decide(t.Context(), health); !got.IsAllow() {
 		t.Errorf("got %s, want Allow", kindOf(got))
 	}

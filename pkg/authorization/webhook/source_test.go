@@ -173,8 +173,7 @@ func TestWhatIsReused(t *testing.T) {
 			}})
 			var decisions [2]string
 			for i, name := range []string{tc.user, tc.another} {
-				attributes := asking()
-				attributes.User = &user.DefaultInfo{Name: name}
+				attributes := asking(func(a *authorizer.AttributesRecord) { a.User = &user.DefaultInfo{Name: name} })
 				decisions[i] = kindOf(evaluate(t, chain.Begin(t.Context(), attributes)))
 			}
 			if calls, _ := r.calls(); calls != tc.want || decisions[0] != decisions[1] {
@@ -654,8 +653,7 @@ func TestMetrics(t *testing.T) {
 	r.mu.Lock()
 	r.answer = says(`{}`)
 	r.mu.Unlock()
-	attributes := asking()
-	attributes.Name = "another"
+	attributes := asking(func(a *authorizer.AttributesRecord) { a.Name = "another" })
 	chain.Begin(t.Context(), attributes)
 	// Two calls are not answered: the deadline of the first caller passes, and the second caller gives up.
 	r.mu.Lock()

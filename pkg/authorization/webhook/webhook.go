@@ -61,7 +61,7 @@ var (
 // Decide returns the decision of the webhook. It requests conditions if the caller wants them, the webhook can
 // evaluate them, and the attributes have no wildcards.
 func (w *Webhook) Decide(ctx context.Context, attributes authorizer.Attributes) authorization.Decision {
-	mode := authorization.ModeOf(attributes)
+	mode := authorization.RequestOf(attributes).Mode
 	if w.conditions == nil || authorization.HasWildcards(attributes) {
 		mode = authorizationapi.ConditionsModeNone
 	}

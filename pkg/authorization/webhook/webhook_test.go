@@ -217,11 +217,15 @@ func chainOf(t testing.TB, source *webhook.Source) *authorization.Chain {
 	return newChain(t, authorization.Member{Name: "webhooks", Decider: &webhook.Dynamic{Source: source}})
 }
 
-// asking are attributes of alice, who creates a pod, with the wish for conditions.
-func asking() authorization.Attributes {
-	return authorization.Attributes{Mode: authorizationapi.ConditionsModeHumanReadable, AttributesRecord: authorizer.AttributesRecord{
+// asking is a request of alice, who creates a pod, with the wish for conditions, after changes.
+func asking(changes ...func(*authorizer.AttributesRecord)) authorization.Request {
+	record := authorizer.AttributesRecord{
 		User: &user.DefaultInfo{Name: "alice", Groups: []string{"g"}}, Verb: "create", Resource: "pods", APIVersion: "v1", Namespace: "n", ResourceRequest: true,
-	}}
+	}
+	for _, change := range changes {
+		change(&record)
+	}
+	return authorization.Request{Mode: authorizationapi.ConditionsModeHumanReadable, Attributes: record}
 }
 
 // data is the data of a request.
@@ -431,8 +435,7 @@ func TestWhatWebhooksSayAndFail(t *testing.T) {
 				plain := asking()
 				plain.Mode = ""
 				check("not asked", chain.Begin(t.Context(), plain).Decision(), resolve(tc.wantUnasked, tc.want))
-				many := asking()
-				many.Resource = "*"
+				many := asking(func(a *authorizer.AttributesRecord) { a.Resource = "*" })
 				check("asked about everything", chain.Begin(t.Context(), many).Decision(), resolve(tc.wantUnasked, tc.want))
 				folded, _, _ := chain.Authorize(t.Context(), plain)
 				check("of those who know no conditions", chain.Begin(t.Context(), plain).Decision(), map[authorizer.Decision]string{
@@ -591,8 +594,9 @@ func TestCircle(t *testing.T) {
 		}
 		_ = json.Unmarshal([]byte(r.reviews[len(r.reviews)-1]), &review)
 		r.mu.Unlock()
-		again := asking()
-		again.User = &user.DefaultInfo{Name: "alice", Extra: review.Spec.Extra}
+		again := asking(func(a *authorizer.AttributesRecord) {
+			a.User = &user.DefaultInfo{Name: "alice", Extra: review.Spec.Extra}
+		})
 		decision, _, _ := chain.Authorize(request.Context(), again)
 		says(status(fmt.Sprintf(`"allowed":%v,"denied":%v`, decision == authorizer.DecisionAllow, decision == authorizer.DecisionDeny)))(w, request)
 	}

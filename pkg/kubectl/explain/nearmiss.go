@@ -170,7 +170,7 @@ func (x *explainer) findSelectors(ctx context.Context, e *explanation) error {
 	by := &engine.Authorizer{Source: x.source, Part: engine.Granting}
 	record := authorization.AttributesOf(x.request.User(), a, nil)
 	within := authorization.WithPolicyBudgets(authorization.WithBudget(ctx))
-	byLabels, byFields, found := by.SelectorsFor(within, authorization.Attributes{AttributesRecord: record})
+	byLabels, byFields, found := by.SelectorsFor(within, authorization.Request{Attributes: record})
 	if !found {
 		return nil
 	}

@@ -339,7 +339,7 @@ func (s Step) IsUnknown() bool {
 type situation struct {
 	//nolint:containedctx // lives for one decision
 	ctx        context.Context
-	attributes authorization.Attributes
+	attributes authorization.Request
 	// data and evaluator are nil if only authorization is decided.
 	data      *data
 	evaluator *celeval.DataEvaluator
@@ -349,7 +349,7 @@ func (c *Compilers) situationOf(ctx context.Context, chain *Chain, r *Request) (
 	record := authorization.AttributesOf(r.User(), r.Spec.ResourceAttributes, r.Spec.NonResourceAttributes)
 	s := &situation{
 		ctx:        authorization.WithPolicyBudgets(authorization.WithBudget(chain.Pin(ctx))),
-		attributes: authorization.Attributes{AttributesRecord: record, Mode: authorizationapi.ConditionsModeHumanReadable},
+		attributes: authorization.Request{Attributes: record, Mode: authorizationapi.ConditionsModeHumanReadable},
 	}
 	if r.Data == nil {
 		return s, nil

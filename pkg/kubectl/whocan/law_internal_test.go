@@ -296,8 +296,8 @@ func knownNamespaces(name string) (map[string]any, bool) {
 // ask returns the answer of the chain for one user.
 func (w *world) ask(ctx context.Context, u user.Info, record authorizer.AttributesRecord) answer.Verdict {
 	record.User = u
-	ctx = engine.WithNamespaces(authorization.WithPolicyBudgets(authorization.WithBudget(w.chain.Pin(ctx))), knownNamespaces)
-	switch d := w.chain.Decide(ctx, authorization.Attributes{AttributesRecord: record, Mode: authorizationapi.ConditionsModeHumanReadable}); {
+	ctx = authorization.WithNamespaces(authorization.WithPolicyBudgets(authorization.WithBudget(w.chain.Pin(ctx))), knownNamespaces)
+	switch d := w.chain.Decide(ctx, authorization.Request{Attributes: record, Mode: authorizationapi.ConditionsModeHumanReadable}); {
 	case d.IsAllow():
 		return answer.Yes
 	case !d.IsUnconditional() && d.CanBecomeAllowed():

@@ -122,7 +122,7 @@ func authorizerOf(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec, 
 func (p *policy) decide(ctx context.Context, by *engine.Authorizer, record authorizer.AttributesRecord, username string) authorization.Decision {
 	record.User = &user.DefaultInfo{Name: username, Groups: []string{user.AllAuthenticated}}
 	ctx = authorization.WithPolicyBudgets(authorization.WithBudget(ctx))
-	return by.Decide(ctx, authorization.Attributes{AttributesRecord: record, Mode: authorizationapi.ConditionsModeHumanReadable})
+	return by.Decide(ctx, authorization.Request{Attributes: record, Mode: authorizationapi.ConditionsModeHumanReadable})
 }
 
 // needsMore reports whether the condition reads data of the user that is not known.
@@ -209,7 +209,7 @@ func (p *policy) selectors(ctx context.Context, r requester) string {
 	record := p.record
 	record.User = &user.DefaultInfo{Name: r.user.Name, Groups: []string{user.AllAuthenticated}}
 	ctx = authorization.WithPolicyBudgets(authorization.WithBudget(ctx))
-	byLabels, byFields, _ := p.evaluated.SelectorsFor(ctx, authorization.Attributes{AttributesRecord: record})
+	byLabels, byFields, _ := p.evaluated.SelectorsFor(ctx, authorization.Request{Attributes: record})
 	return question.SelectorFlags(byLabels, byFields)
 }
 

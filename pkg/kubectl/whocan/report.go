@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
@@ -119,7 +120,7 @@ type input struct {
 	// gaps say what could not be read.
 	gaps []string
 	// namespaces has the namespace of the question. It is nil if the namespace is not known: then conditions that read it are shown.
-	namespaces engine.Namespaces
+	namespaces authorization.Namespaces
 	// isClusterScoped says that the question is about a resource without namespaces: then roles and policies of a namespace say nothing about it.
 	isClusterScoped bool
 	// compiled has the policies that were compiled for an earlier question.
@@ -143,7 +144,7 @@ func reportOf(ctx context.Context, in *input, record authorizer.AttributesRecord
 		Request:  question.RequestOf(record),
 		Warnings: []string{}, Subjects: []subjectAnswer{}, Restrictions: []restriction{}, Narrower: []narrowerGrant{},
 	}
-	ctx = engine.WithNamespaces(ctx, in.namespaces)
+	ctx = authorization.WithNamespaces(ctx, in.namespaces)
 	lists := [][]rbacv1.Subject{{{Kind: rbacv1.GroupKind, Name: user.SystemPrivilegedGroup}}}
 	for _, p := range in.permissions {
 		if in.isClusterScoped && p.Namespace != "" {

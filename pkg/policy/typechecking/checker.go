@@ -90,23 +90,25 @@ func (c *Checker) Check(namespace string, policy *policyv1alpha1.AuthorizationPo
 	if policy.Condition == "" && len(policy.Variables) == 0 {
 		return result, incomplete(failures)
 	}
-	kinds, verbs, unknown := kindsOf(c.kinds, policy)
+	kinds, verbs, isComplete, unknown := kindsOf(c.kinds, policy)
 	if len(failures) == 0 {
 		failures = unknown // otherwise the same groups have failed
 	}
-	sum := checksumOf(policy, kinds, verbs)
+	sum := checksumOf(policy, kinds, verbs, isComplete)
 	if len(failures) == 0 && c.isClean(sum, kinds) {
 		return result, nil
 	}
 	found := make([][]policyv1alpha1.ExpressionWarning, len(policy.Variables)+1)
 	budget, steps := cel.NewCheckBudget(), presence.Bound
 	numbers := make([]uint64, 0, len(kinds))
+	var last []presence.Expression
 	for _, kind := range kinds {
 		t := c.typeOf(kind)
 		err := t.err
 		if err == nil && t.declared != nil {
 			var checked []presence.Expression
 			if checked, err = check(kind, t.declared, policy, budget, found); err == nil && checked != nil {
+				last = checked
 				steps = warnOfMissing(kind, presence.Question{Expressions: checked, Object: t.shape}, policy, verbs[kind], steps, found)
 			}
 		}
@@ -123,6 +125,9 @@ func (c *Checker) Check(namespace string, policy *policyv1alpha1.AuthorizationPo
 			}
 		}
 		numbers = append(numbers, t.number)
+	}
+	if isComplete {
+		warnOfKinds(last, kinds, policy, found)
 	}
 	if len(failures) == 0 && !slices.ContainsFunc(found, func(warnings []policyv1alpha1.ExpressionWarning) bool { return len(warnings) > 0 }) {
 		c.clean.Add(sum, numbers)
@@ -142,8 +147,8 @@ func incomplete(failures []error) error {
 }
 
 // checksumOf returns the checksum of the effect, the variables and the condition of a policy, and the kinds and verbs for which they are checked.
-func checksumOf(policy *policyv1alpha1.AuthorizationPolicySpec, kinds []schema.GroupVersionKind, verbs map[schema.GroupVersionKind]sets.Set[string]) [sha256.Size]byte {
-	text := fmt.Appendf(nil, "%q %q %q", policy.Effect, policy.Condition, kinds)
+func checksumOf(policy *policyv1alpha1.AuthorizationPolicySpec, kinds []schema.GroupVersionKind, verbs map[schema.GroupVersionKind]sets.Set[string], isComplete bool) [sha256.Size]byte {
+	text := fmt.Appendf(nil, "%q %q %q %t", policy.Effect, policy.Condition, kinds, isComplete)
 	for _, kind := range kinds {
 		text = fmt.Appendf(text, " %q", sets.List(verbs[kind]))
 	}
@@ -246,11 +251,16 @@ func check(kind schema.GroupVersionKind, t *apiservercel.DeclType, policy *polic
 
 // warn adds a warning about one kind and one expression of a policy.
 func warn(kind schema.GroupVersionKind, policy *policyv1alpha1.AuthorizationPolicySpec, i int, text string, found [][]policyv1alpha1.ExpressionWarning) {
+	addWarning(policy, i, fmt.Sprintf("%s: %s", kind, text), found)
+}
+
+// addWarning adds a warning about one expression of a policy.
+func addWarning(policy *policyv1alpha1.AuthorizationPolicySpec, i int, text string, found [][]policyv1alpha1.ExpressionWarning) {
 	path := field.NewPath("spec", "condition")
 	if i < len(policy.Variables) {
 		path = field.NewPath("spec", "variables").Index(i).Child("expression")
 	}
 	if len(found[i]) < MaxWarnings {
-		found[i] = append(found[i], policyv1alpha1.ExpressionWarning{FieldRef: path.String(), Warning: fmt.Sprintf("%s: %s", kind, text)})
+		found[i] = append(found[i], policyv1alpha1.ExpressionWarning{FieldRef: path.String(), Warning: text})
 	}
 }

@@ -41,6 +41,19 @@ func TestCheck(t *testing.T) {
 			policy: policy("widgets", `unchanged(object, oldObject, ["spec.color", "spec.sise"])`),
 			want:   []string{"spec.condition: example.com/v1, Kind=Widget: unchanged: object.spec.sise: undefined field 'sise', did you mean 'size'?"},
 		},
+		{name: "the kind and the version of its resource", policy: policy("widgets", `object.kind == "Widget" && oldObject.apiVersion in ["example.com/v1"] && has(object.kind)`)},
+		{
+			name:   "another kind and version",
+			policy: policy("widgets", `object.kind == "widget" && "v1" == oldObject.apiVersion && (object.kind == "widget" || object.kind in ["Widget", "Pod"])`),
+			want: []string{
+				`spec.condition: object.kind is never "widget": for the resources of the rules it is Widget`,
+				`spec.condition: oldObject.apiVersion is never "v1": for the resources of the rules it is example.com/v1`,
+				`spec.condition: object.kind is never "Pod": for the resources of the rules it is Widget`,
+			},
+		},
+		{name: "kinds of resources with wildcards", policy: policy("widgets,*", `object.kind == "Pod"`)},
+		{name: "kinds of subresources", policy: policy("widgets,widgets/scale", `object.kind == "Scale"`)},
+		{name: "kinds of unknown resources", policy: policy("widgets,gadgets", `object.kind == "Gadget"`)},
 		{
 			name:   "no such field",
 			policy: policy("widgets", `object.spec.sise > 3`),

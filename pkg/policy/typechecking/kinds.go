@@ -46,20 +46,25 @@ type Kinds interface {
 }
 
 // kindsOf returns the kinds of the resources that the rules of a policy name, sorted, with the verbs that the
-// rules name for them. After an error there may be more kinds. If there are too many, it returns the kinds that are named first.
-func kindsOf(kinds Kinds, policy *policyv1alpha1.AuthorizationPolicySpec) ([]schema.GroupVersionKind, map[schema.GroupVersionKind]sets.Set[string], []error) {
+// rules name for them. After an error there may be more kinds. If there are too many, it returns the kinds that are named first. isComplete says
+// that objects of the rules have no other kinds.
+func kindsOf(kinds Kinds, policy *policyv1alpha1.AuthorizationPolicySpec) (found []schema.GroupVersionKind, verbs map[schema.GroupVersionKind]sets.Set[string], isComplete bool, failures []error) {
 	text := len(policy.Condition)
 	for i := range policy.Variables {
 		text += len(policy.Variables[i].Expression)
 	}
 	limit := max(1, min(maxKinds, maxText/max(1, text)))
 	s := search{kinds: kinds, limit: limit, seen: map[schema.GroupVersionResource][]schema.GroupVersionKind{}, failed: map[string]bool{}, verbs: map[schema.GroupVersionKind]sets.Set[string]{}}
+	isComplete = true
 	for i := range policy.Rules {
+		isComplete = isComplete && namesKinds(&policy.Rules[i])
 		for resource := range resourcesOf(&policy.Rules[i]) {
 			if s.isOver() {
 				break
 			}
-			for _, kind := range s.add(resource) {
+			of := s.add(resource)
+			isComplete = isComplete && len(of) > 0
+			for _, kind := range of {
 				if s.verbs[kind] == nil {
 					s.verbs[kind] = sets.New[string]()
 				}
@@ -70,7 +75,14 @@ func kindsOf(kinds Kinds, policy *policyv1alpha1.AuthorizationPolicySpec) ([]sch
 	slices.SortFunc(s.found, func(a, b schema.GroupVersionKind) int {
 		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Version, b.Version), cmp.Compare(a.Kind, b.Kind))
 	})
-	return s.found, s.verbs, s.failures
+	return s.found, s.verbs, isComplete && !s.isOver(), s.failures
+}
+
+// namesKinds reports whether the names in a rule decide which kinds its objects have.
+func namesKinds(rule *policyv1alpha1.PolicyRule) bool {
+	return !slices.Contains(rule.APIGroups, "*") && !slices.ContainsFunc(rule.Resources, func(name string) bool {
+		return strings.ContainsAny(strings.TrimSuffix(name, "/status"), "*/")
+	})
 }
 
 // writes are the verbs of requests with an object, with their operations. An update or a patch that creates an object counts as an update.

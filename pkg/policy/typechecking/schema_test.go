@@ -26,7 +26,7 @@ func TestSchemas(t *testing.T) {
 	for _, tc := range []struct {
 		name, condition, want string
 	}{
-		{"fields of every object", `object.apiVersion == "a" && object.kind == "b" && object.metadata.name == "c"`, ""},
+		{"fields of every object", `object.apiVersion == "example.com/v1" && object.kind == "Odd" && object.metadata.name == "c"`, ""},
 		{"metadata that the schema describes", `object.metadata.nam == "c"`, "undefined field 'nam'"},
 		{"a reserved word", `object.namespace == "a"`, ""},
 		{"the escaped form of one does not exist in data", `object.__if__ == "a"`, "undefined field"},

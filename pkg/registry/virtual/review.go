@@ -49,15 +49,14 @@ func (r *Reviewer) Review(ctx context.Context, record authorizer.AttributesRecor
 	if versions := r.servedVersions(record, config); len(versions) > 0 {
 		return r.reviewVersions(ctx, record, config, versions)
 	}
-	attributes := authorization.Attributes{AttributesRecord: record}
+	attributes := authorization.Request{Attributes: record, Audit: &authorization.Audit{}}
 	if config != nil && r.Conditional {
 		attributes.Mode = config.Mode
 	}
 	if caller, ok := genericapirequest.UserFrom(ctx); ok {
 		attributes.Caller = caller
 	}
-	audit := &authorization.Audit{}
-	decision := r.Chain.Decide(ctx, authorization.Audited(attributes, audit))
+	decision := r.Chain.Decide(ctx, attributes)
 	var names authorization.Names
 	//guard:virtual-names-of-policies
 	if r.Names != nil && attributes.Mode != authorizationapi.ConditionsModeNone && record.ResourceRequest && authorization.LacksName(record.Verb, record.Subresource, record.Name) {
@@ -94,7 +93,7 @@ func (r *Reviewer) Review(ctx context.Context, record authorizer.AttributesRecor
 	}
 	//guard:audit-warnings-refusal
 	if status.Allowed || len(status.ConditionsChain) > 0 {
-		warnings = append(warnings, auditWarnings(ctx, audit)...)
+		warnings = append(warnings, auditWarnings(ctx, attributes.Audit)...)
 	}
 	return status, warnings
 }
@@ -135,7 +134,7 @@ func (r *Reviewer) warningsOf(ctx context.Context, record authorizer.AttributesR
 // Warnings returns the warnings for a caller who gets conditions on a request. There is one, unless
 // this server enforces conditions on the request.
 func (r *Reviewer) Warnings(record authorizer.AttributesRecord) []string {
-	if r.Enforced != nil && r.Enforced(authorization.Attributes{AttributesRecord: record}) {
+	if r.Enforced != nil && r.Enforced(record) {
 		return nil
 	}
 	return []string{fmt.Sprintf(warningNotEnforced, describe(record))}

@@ -197,10 +197,10 @@ type auditing struct {
 }
 
 func (a auditing) Decide(_ context.Context, attributes authorizer.Attributes) authorization.Decision {
-	if caller := authorization.CallerOf(attributes); caller != nil {
+	if caller := authorization.RequestOf(attributes).Caller; caller != nil {
 		*a.callers = append(*a.callers, caller.GetName())
 	}
-	authorization.AuditOf(attributes).Add(authorization.AuditPolicy{
+	authorization.RequestOf(attributes).Audit.Add(authorization.AuditPolicy{
 		ID: "cluster.policy.proviso.dev/p", Effect: authorization.EffectDeny,
 		Known: func(context.Context, *authorization.PolicyBudgets) authorization.Outcome { return a.known },
 		Count: func(authorization.AuditResult) { *a.counted++ },

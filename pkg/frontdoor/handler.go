@@ -12,17 +12,16 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"runtime/debug"
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/klog/v2"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/upstreamform"
+	"github.com/proviso-authz/proviso/pkg/door"
 	"github.com/proviso-authz/proviso/pkg/place"
 	"github.com/proviso-authz/proviso/pkg/slots"
 )
@@ -132,7 +131,7 @@ func (h *reviewHandler) answer(all context.Context, w http.ResponseWriter, r *ht
 	if err != nil {
 		return none, err
 	}
-	setReadDeadline(all, w)
+	door.SetReadDeadline(all, w)
 	waiting, cancel := waits(r.Context())
 	defer cancel()
 	return h.decide(r.Context(), all, h.limits.of(waiting, untilOf(r.Context(), all), review, false, func() {}))
@@ -153,12 +152,12 @@ func (h *reviewHandler) answerLarge(all context.Context, w http.ResponseWriter, 
 			release()
 		}
 	}()
-	setReadDeadline(waiting, w)
+	door.SetReadDeadline(waiting, w)
 	review, err := readReview(r)
 	if err != nil {
 		return none, err
 	}
-	setReadDeadline(all, w)
+	door.SetReadDeadline(all, w)
 	begun = true
 	return h.decide(r.Context(), all, h.limits.of(waiting, untilOf(r.Context(), all), review, true, release))
 }
@@ -305,7 +304,7 @@ func withDeadline(next http.Handler) http.Handler {
 		timeout := timeoutOf(r)
 		body, cancelBody := context.WithTimeout(r.Context(), timeout)
 		defer cancelBody()
-		setReadDeadline(body, w)
+		door.SetReadDeadline(body, w)
 		ctx, cancel := context.WithTimeout(r.Context(), shareOf(timeout, allTimeout))
 		defer cancel()
 		next.ServeHTTP(w, r.WithContext(ctx))
@@ -317,23 +316,8 @@ func shareOf(timeout, part time.Duration) time.Duration {
 	return time.Duration(float64(part) * float64(timeout) / float64(answerTimeout))
 }
 
-// setReadDeadline sets the read deadline of the connection to the deadline of ctx.
-func setReadDeadline(ctx context.Context, w http.ResponseWriter) {
-	if deadline, ok := ctx.Deadline(); ok {
-		// A test recorder has no connection to set a deadline on.
-		_ = http.NewResponseController(w).SetReadDeadline(deadline)
-	}
-}
-
-// timeoutOf returns how long a request may take until policies have decided it: answerTimeout, or half of the client's timeout if
-// that is less. kube-apiserver sends its timeout in the query.
-func timeoutOf(r *http.Request) time.Duration {
-	waits, err := time.ParseDuration(r.URL.Query().Get("timeout"))
-	if err != nil || waits <= 0 {
-		return answerTimeout
-	}
-	return min(answerTimeout, waits/2)
-}
+// timeoutOf returns how long a request may take until policies have decided it: half of kube-apiserver's timeout at most.
+func timeoutOf(r *http.Request) time.Duration { return door.TimeoutOf(r, answerTimeout, 0.5) }
 
 // withRecovery answers 500 if a handler panics outside of answer. Handlers write their answer as a last
 // step, so nothing has been written before a panic.
@@ -349,9 +333,6 @@ func withRecovery(next http.Handler) http.Handler {
 	})
 }
 
-// logPanic logs the type and the stack of a panic. The value may quote a request, and is left out.
-func logPanic(ctx context.Context, cause any) {
-	klog.FromContext(ctx).Error(nil, "The front door panicked", "type", fmt.Sprintf("%T", cause), "stack", string(debug.Stack()))
-}
+func logPanic(ctx context.Context, cause any) { door.LogPanic(ctx, "front door", cause) }
 
 var errPanic = errors.New("the front door failed because of an internal error, which its log has")

@@ -9,15 +9,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"runtime/debug"
 	"slices"
 	"strings"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/klog/v2"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/door"
 )
 
 var errPanicked = errors.New("the decision panicked")
@@ -88,7 +86,7 @@ func (d *Decider) decide(ctx context.Context, write *Write) (result verdict) {
 
 // contained returns the decision of an evaluation that panicked. The value may quote the object, so only its type is logged.
 func contained(ctx context.Context, panicked any) authorization.Decision {
-	klog.FromContext(ctx).Error(errPanicked, "A write cannot be decided", "type", fmt.Sprintf("%T", panicked), "stack", string(debug.Stack()))
+	door.LogPanic(ctx, "inner door", panicked)
 	return authorization.Deny("the write could not be decided", errPanicked)
 }
 

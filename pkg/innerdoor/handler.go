@@ -23,6 +23,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/door"
 	"github.com/proviso-authz/proviso/pkg/excerpt"
 	"github.com/proviso-authz/proviso/pkg/slots"
 )
@@ -31,6 +32,8 @@ const (
 	// answerTimeout bounds the time to read and decide a review. It is less than kube-apiserver waits, so that the user is told
 	// what happened.
 	answerTimeout = 4 * time.Second
+	// timeoutShare is the share of kube-apiserver's timeout that it takes at most.
+	timeoutShare = 0.8
 
 	// The numbers of reviews that are decided at the same time, and that wait. A namespace, a user, and a user in one namespace
 	// get less than all, so that others are decided.
@@ -136,22 +139,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // withDeadline returns the context in which a review is read and decided.
 func withDeadline(w http.ResponseWriter, r *http.Request) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(r.Context(), timeoutOf(r))
-	if deadline, ok := ctx.Deadline(); ok {
-		// A test recorder has no connection to set a deadline on.
-		_ = http.NewResponseController(w).SetReadDeadline(deadline)
-	}
+	ctx, cancel := context.WithTimeout(r.Context(), door.TimeoutOf(r, answerTimeout, timeoutShare))
+	door.SetReadDeadline(ctx, w)
 	return ctx, cancel
-}
-
-// timeoutOf returns how long a review may take: answerTimeout, or four fifths of kube-apiserver's timeout if that is less.
-func timeoutOf(r *http.Request) time.Duration {
-	waits, err := time.ParseDuration(r.URL.Query().Get("timeout"))
-	if err != nil || waits <= 0 {
-		return answerTimeout
-	}
-	//guard:inner-door-time-kube-apiserver
-	return min(answerTimeout, waits*4/5)
 }
 
 func refuse(w http.ResponseWriter, code int, err error) {

@@ -15,7 +15,6 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/cache"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
@@ -62,7 +61,6 @@ func NewController(config Config) (c *Controller, err error) {
 		Staleness: config.Enforcement, StalenessBound: config.StalenessBound,
 		StaleMessage:     "Enforcement configurations may be out of date: conditions on resources of other servers are folded until the store can be read",
 		RecoveredMessage: "Enforcement configurations are up to date again",
-		Probe:            c.probe,
 		End:              config.End,
 		Published:        func() bool { return config.Enforcement.Current() != nil },
 		Publish:          func(context.Context) { c.publish() },
@@ -71,11 +69,7 @@ func NewController(config Config) (c *Controller, err error) {
 	if err != nil {
 		return nil, err
 	}
-	client := config.Client.PolicyV1alpha1().EnforcementConfigurations()
-	c.informer, err = c.Follow(&policyv1alpha1.EnforcementConfiguration{},
-		func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return client.List(ctx, options)
-		}, client.Watch, config.Revision, func(any) {})
+	c.informer, err = controller.Follow(c.Controller, &policyv1alpha1.EnforcementConfiguration{}, config.Client.PolicyV1alpha1().EnforcementConfigurations(), config.Revision, func(any) {})
 	return c, err
 }
 
@@ -96,12 +90,6 @@ func (c *Controller) Recheck() {
 	for _, key := range c.informer.GetStore().ListKeys() {
 		c.Enqueue(key)
 	}
-}
-
-// probe returns an error if configurations cannot be listed.
-func (c *Controller) probe(ctx context.Context) error {
-	_, err := c.config.Client.PolicyV1alpha1().EnforcementConfigurations().List(ctx, metav1.ListOptions{Limit: 1})
-	return err
 }
 
 // writeStatus writes the status of a configuration if it differs from the stored status. If the stored status describes the current

@@ -320,27 +320,6 @@ func TestEffective(t *testing.T) {
 	}
 }
 
-// TestProbe lists as little as it can, and returns the error of the store.
-func TestProbe(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, true)
-	var want error
-	r.client.PrependReactor("list", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		list := action.(clienttesting.ListActionImpl)
-		if list.GetResource().Resource != "enforcementconfigurations" || list.ListOptions.Limit != 1 {
-			t.Errorf("got %+v", list)
-		}
-		return want != nil, nil, want
-	})
-	if err := r.probe(t.Context()); err != nil {
-		t.Errorf("got %v", err)
-	}
-	want = errors.New("etcd is gone")
-	if err := r.probe(t.Context()); !errors.Is(err, want) {
-		t.Errorf("got %v, want %v", err, want)
-	}
-}
-
 // TestConfigIsIncomplete returns an error instead of a controller that fails later.
 func TestConfigIsIncomplete(t *testing.T) {
 	t.Parallel()

@@ -51,10 +51,6 @@ type Config[K comparable] struct {
 	Staleness                      Staleness
 	StalenessBound                 time.Duration
 	StaleMessage, RecoveredMessage string
-	// Probe lists objects of every kind. The watch cache may answer, after it has waited for the store's revision: a probe
-	// fails if the store is out of reach, and if the cache of a kind has stopped. A probe does not notice that the store
-	// has been restored from a backup.
-	Probe func(ctx context.Context) error
 	// End ends the process with an error. It is called once if the store has gone back to an earlier revision, because the
 	// objects can then not be brought up to date in this process.
 	End func(cause error)
@@ -83,7 +79,7 @@ var errNoRevision = errors.New("without its revision, a store that has been rest
 // New returns a controller without informers.
 func New[K comparable](config Config[K]) (*Controller[K], error) {
 	if config.Client == nil || config.Staleness == nil || config.StalenessBound <= 0 ||
-		config.Probe == nil || config.End == nil || config.Published == nil || config.Publish == nil || config.WriteStatus == nil {
+		config.End == nil || config.Published == nil || config.Publish == nil || config.WriteStatus == nil {
 		return nil, fmt.Errorf("%s: %w", config.Name, errConfig)
 	}
 	return &Controller[K]{
@@ -96,17 +92,23 @@ func New[K comparable](config Config[K]) (*Controller[K], error) {
 // Revision returns the current revision of the store of a kind. It asks the store itself, and no cache.
 type Revision func(ctx context.Context) (uint64, error)
 
-// Follow returns an informer of the objects that list and watch return. Run runs the informer, so Follow must be called
+// Client lists and watches the objects of one kind. The clients of generated/ implement it.
+type Client[L runtime.Object] interface {
+	List(ctx context.Context, options metav1.ListOptions) (L, error)
+	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
+}
+
+// Follow returns an informer of the objects of a client, which are like example. Run runs the informer, so Follow must be called
 // before. The function revision returns the current revision of the store that holds these objects, and must not be nil.
 // Before a change of an object is published, observe is called with the object.
-func (c *Controller[K]) Follow(example runtime.Object,
-	list func(context.Context, metav1.ListOptions) (runtime.Object, error),
-	watch func(context.Context, metav1.ListOptions) (watch.Interface, error), revision Revision, observe func(obj any),
-) (cache.SharedIndexInformer, error) {
+func Follow[K comparable, L runtime.Object](c *Controller[K], example runtime.Object, client Client[L], revision Revision, observe func(obj any)) (cache.SharedIndexInformer, error) {
 	if revision == nil {
 		return nil, fmt.Errorf("%s: %w", c.config.Name, errNoRevision)
 	}
-	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(c.store.watched(list, watch), c.config.Client), example, 0, cache.Indexers{})
+	list := func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		return client.List(ctx, options)
+	}
+	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(c.store.watched(list, client.Watch), c.config.Client), example, 0, cache.Indexers{})
 	note := func(obj any) {
 		if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 			obj = tombstone.Obj
@@ -148,7 +150,7 @@ func (c *Controller[K]) Run(ctx context.Context) {
 	klog.FromContext(ctx).V(2).Info("Objects are loaded", "objects", c.config.Objects)
 	c.store.begin(c.config.Staleness) // before objects are published, so that they never count as up to date without end
 	group.StartWithContext(ctx, func(ctx context.Context) {
-		c.store.run(ctx, c.config.Probe, c.config.Staleness, c.config.StaleMessage, c.config.RecoveredMessage, c.config.End)
+		c.store.run(ctx, c.config.Staleness, c.config.StaleMessage, c.config.RecoveredMessage, c.config.End)
 	})
 	group.StartWithContext(ctx, func(ctx context.Context) {
 		for c.writeNext(ctx) {

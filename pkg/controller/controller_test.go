@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
+	clienttesting "k8s.io/client-go/testing"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned/fake"
@@ -96,7 +97,6 @@ func start(t *testing.T, c *consumer, bound time.Duration, objects ...runtime.Ob
 	var started *controller.Controller[string]
 	started, err := controller.New(controller.Config[string]{
 		Name: "test", QueueName: "test_status", Objects: "the objects", Client: client, Staleness: c, StalenessBound: bound,
-		Probe:     func(context.Context) error { return locked(c, func() error { return c.probe }) },
 		End:       c.end,
 		Published: func() bool { return locked(c, func() bool { return c.published > 0 }) },
 		Publish: func(context.Context) {
@@ -110,10 +110,11 @@ func start(t *testing.T, c *consumer, bound time.Duration, objects ...runtime.Ob
 	if err != nil {
 		t.Fatal(err)
 	}
-	mappings := client.PolicyV1alpha1().FieldPermissionMappings()
-	if _, err := started.Follow(&policyv1alpha1.FieldPermissionMapping{}, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		return mappings.List(ctx, options)
-	}, mappings.Watch, c.currentRevision, func(obj any) {
+	client.PrependReactor("list", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		err := locked(c, func() error { return c.probe })
+		return err != nil && action.(clienttesting.ListActionImpl).ListOptions.Limit == 1, nil, err
+	})
+	if _, err := controller.Follow(started, &policyv1alpha1.FieldPermissionMapping{}, client.PolicyV1alpha1().FieldPermissionMappings(), c.currentRevision, func(obj any) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.observed = append(c.observed, obj.(*policyv1alpha1.FieldPermissionMapping).Name)
@@ -222,6 +223,65 @@ func TestBrokenWatchIsNoticed(t *testing.T) {
 	eventually(t, "it is stale", func() bool { return c.Stale() != "" })
 }
 
+// functions are a controller.Client.
+type functions struct {
+	list  func(context.Context, metav1.ListOptions) (runtime.Object, error)
+	watch func(context.Context, metav1.ListOptions) (watch.Interface, error)
+}
+
+func (c functions) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	return c.list(ctx, options)
+}
+
+func (c functions) Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	return c.watch(ctx, options)
+}
+
+// TestProbesEveryKind lists one object of each kind that is followed, and finds out that one of the kinds cannot be listed.
+func TestProbesEveryKind(t *testing.T) {
+	t.Parallel()
+	for _, broken := range []string{"", "clusterauthorizationpolicies", "authorizationpolicies"} {
+		t.Run("without "+broken, func(t *testing.T) {
+			t.Parallel()
+			c, probed := &consumer{}, map[string]bool{}
+			policies := fake.NewSimpleClientset()
+			policies.PrependReactor("list", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
+				if action.(clienttesting.ListActionImpl).ListOptions.Limit != 1 {
+					return false, nil, nil
+				}
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				probed[action.GetResource().Resource] = action.GetNamespace() == ""
+				return action.GetResource().Resource == broken, nil, errors.New("etcd is gone")
+			})
+			started, err := controller.New(controller.Config[string]{
+				Name: "test", QueueName: "test_status", Objects: "the objects", Client: policies, Staleness: c, StalenessBound: 20 * time.Millisecond,
+				End: c.end, Published: func() bool { return true }, Publish: func(context.Context) {}, WriteStatus: c.writeStatus,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			of := policies.PolicyV1alpha1()
+			if _, err := controller.Follow(started, &policyv1alpha1.ClusterAuthorizationPolicy{}, of.ClusterAuthorizationPolicies(), c.currentRevision, func(any) {}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := controller.Follow(started, &policyv1alpha1.AuthorizationPolicy{}, of.AuthorizationPolicies(metav1.NamespaceAll), c.currentRevision, func(any) {}); err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() { defer close(done); started.Run(ctx) }()
+			t.Cleanup(func() { cancel(); <-done })
+			eventually(t, "the kinds are probed", func() bool {
+				return locked(c, func() bool {
+					return probed["clusterauthorizationpolicies"] && (probed["authorizationpolicies"] || broken == "clusterauthorizationpolicies")
+				})
+			})
+			eventually(t, "it is stale if a kind is broken", func() bool { return (c.Stale() != "") == (broken != "") })
+		})
+	}
+}
+
 // runWith runs a controller of what list and watch return until the test ends.
 func runWith(t *testing.T, c *consumer, bound time.Duration, list func(context.Context, metav1.ListOptions) (runtime.Object, error),
 	watch func(context.Context, metav1.ListOptions) (watch.Interface, error),
@@ -229,12 +289,6 @@ func runWith(t *testing.T, c *consumer, bound time.Duration, list func(context.C
 	t.Helper()
 	started, err := controller.New(controller.Config[string]{
 		Name: "test", QueueName: "test_status", Objects: "the objects", Client: fake.NewSimpleClientset(), Staleness: c, StalenessBound: bound,
-		Probe: func(context.Context) error {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			c.probed++
-			return nil
-		},
 		End:       c.end,
 		Published: func() bool { return locked(c, func() bool { return c.published > 0 }) },
 		Publish: func(context.Context) {
@@ -247,7 +301,15 @@ func runWith(t *testing.T, c *consumer, bound time.Duration, list func(context.C
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := started.Follow(&policyv1alpha1.FieldPermissionMapping{}, list, watch, c.currentRevision, func(any) {}); err != nil {
+	probed := func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		if options.Limit == 1 {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.probed++
+		}
+		return list(ctx, options)
+	}
+	if _, err := controller.Follow(started, &policyv1alpha1.FieldPermissionMapping{}, functions{probed, watch}, c.currentRevision, func(any) {}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -41,6 +41,8 @@ type storeWatch struct {
 	lapsed      string
 	connections []*connection
 	revisions   []*revisions
+	// lists list the objects of each kind.
+	lists []func(context.Context, metav1.ListOptions) (runtime.Object, error)
 
 	mu      sync.Mutex
 	reached time.Time
@@ -61,7 +63,7 @@ func (s *storeWatch) watched(list func(context.Context, metav1.ListOptions) (run
 	watchFunc func(context.Context, metav1.ListOptions) (watch.Interface, error),
 ) *cache.ListWatch {
 	c := &connection{}
-	s.connections = append(s.connections, c)
+	s.connections, s.lists = append(s.connections, c), append(s.lists, list)
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			result, err := list(ctx, options)
@@ -96,7 +98,7 @@ func (s *storeWatch) watched(list func(context.Context, metav1.ListOptions) (run
 //   - reason, why they may be out of date. It is empty unless since is longer ago than the bound. It may be shown to
 //     everyone;
 //   - cause, the last error, or nil. It may name objects, and is for the log only.
-func (s *storeWatch) check(ctx context.Context, probe func(context.Context) error) (since time.Time, reason string, cause error) {
+func (s *storeWatch) check(ctx context.Context) (since time.Time, reason string, cause error) {
 	started := time.Now()
 	probeCtx, cancel := context.WithTimeout(ctx, s.interval())
 	defer cancel()
@@ -105,7 +107,7 @@ func (s *storeWatch) check(ctx context.Context, probe func(context.Context) erro
 		return time.Time{}, errWentBack.Error(), err
 	}
 	if err == nil {
-		err = probe(probeCtx)
+		err = s.probe(probeCtx)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,6 +132,19 @@ func (s *storeWatch) check(ctx context.Context, probe func(context.Context) erro
 	return since, "", err
 }
 
+// probe lists objects of every kind, because this server has a watch cache for each. The watch cache may answer, after it has waited for
+// the store's revision: a probe fails if the store is out of reach, and if the cache of a kind has stopped, as it does if it meets an object
+// that it cannot decode. The informer's watch then stays open without events, so that only a list shows the failure. A probe does not notice
+// that the store has been restored from a backup.
+func (s *storeWatch) probe(ctx context.Context) error {
+	for _, list := range s.lists {
+		if _, err := list(ctx, metav1.ListOptions{Limit: 1}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // begin records in staleness that the objects were up to date when the store was last reached.
 func (s *storeWatch) begin(staleness Staleness) {
 	s.mu.Lock()
@@ -139,9 +154,9 @@ func (s *storeWatch) begin(staleness Staleness) {
 
 // run checks the store until ctx ends, and logs when the objects become stale and when they are up to date again. If the
 // store has gone back to an earlier revision, the objects stay stale, and run calls end and returns.
-func (s *storeWatch) run(ctx context.Context, probe func(context.Context) error, staleness Staleness, stale, recovered string, end func(error)) {
+func (s *storeWatch) run(ctx context.Context, staleness Staleness, stale, recovered string, end func(error)) {
 	for logged := false; ; {
-		since, reason, cause := s.check(ctx, probe)
+		since, reason, cause := s.check(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return // the check failed because the server stops

@@ -14,7 +14,6 @@ import (
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
@@ -100,23 +99,19 @@ func NewController(config Config) (c *Controller, err error) {
 		Staleness: config.Source, StalenessBound: config.StalenessBound,
 		StaleMessage:     "Policies may be out of date: Allow policies grant nothing until the store can be read",
 		RecoveredMessage: "Policies are up to date again",
-		Probe:            c.probe, End: config.End, Published: c.isPublished, Publish: c.publish, WriteStatus: c.writeStatus,
+		End:              config.End, Published: c.isPublished, Publish: c.publish, WriteStatus: c.writeStatus,
 	})
 	if err != nil {
 		return nil, err
 	}
 	policies := config.Client.PolicyV1alpha1()
-	c.informers[0], err = c.Follow(&policyv1alpha1.ClusterAuthorizationPolicy{},
-		func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return policies.ClusterAuthorizationPolicies().List(ctx, options)
-		}, policies.ClusterAuthorizationPolicies().Watch, c.revisionOf("clusterauthorizationpolicies"), c.observe)
+	c.informers[0], err = controller.Follow(c.Controller, &policyv1alpha1.ClusterAuthorizationPolicy{},
+		policies.ClusterAuthorizationPolicies(), c.revisionOf("clusterauthorizationpolicies"), c.observe)
 	if err != nil {
 		return nil, err
 	}
-	c.informers[1], err = c.Follow(&policyv1alpha1.AuthorizationPolicy{},
-		func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return policies.AuthorizationPolicies(metav1.NamespaceAll).List(ctx, options)
-		}, policies.AuthorizationPolicies(metav1.NamespaceAll).Watch, c.revisionOf("authorizationpolicies"), c.observe)
+	c.informers[1], err = controller.Follow(c.Controller, &policyv1alpha1.AuthorizationPolicy{},
+		policies.AuthorizationPolicies(metav1.NamespaceAll), c.revisionOf("authorizationpolicies"), c.observe)
 	return c, err
 }
 
@@ -241,16 +236,4 @@ func (c *Controller) forget(key engine.Key) {
 	delete(c.results, key)
 	c.pace.Forget(key)
 	c.auditPace.Forget(key)
-}
-
-// probe returns an error if policies of one of the two kinds cannot be listed. It lists both kinds, because this server has a
-// watch cache for each. A watch cache stops if it meets an object that it cannot decode. The informer's watch of that kind then
-// stays open without events, so that only a list shows the failure. The other kind is not affected.
-func (c *Controller) probe(ctx context.Context) error {
-	policies, one := c.config.Client.PolicyV1alpha1(), metav1.ListOptions{Limit: 1}
-	if _, err := policies.ClusterAuthorizationPolicies().List(ctx, one); err != nil {
-		return err
-	}
-	_, err := policies.AuthorizationPolicies(metav1.NamespaceAll).List(ctx, one)
-	return err
 }

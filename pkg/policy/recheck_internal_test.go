@@ -406,27 +406,6 @@ func TestRevisionsOfBothKinds(t *testing.T) {
 	})
 }
 
-// TestProbe lists policies of both kinds, one of each, and returns the error of either.
-func TestProbe(t *testing.T) {
-	t.Parallel()
-	for _, broken := range []string{"", "clusterauthorizationpolicies", "authorizationpolicies"} {
-		s, gone, listed := newStepper(t), errors.New("etcd is gone"), 0
-		s.config.Client.(*fake.Clientset).PrependReactor("list", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
-			listed++
-			if limit := action.(clienttesting.ListActionImpl).ListOptions.Limit; limit != 1 || action.GetNamespace() != "" {
-				t.Errorf("a list of %d in namespace %q", limit, action.GetNamespace())
-			}
-			if action.GetResource().Resource == broken {
-				return true, nil, gone
-			}
-			return false, nil, nil
-		})
-		if err := s.probe(t.Context()); errors.Is(err, gone) != (broken != "") || (err != nil) != (broken != "") || broken != "clusterauthorizationpolicies" && listed != 2 {
-			t.Errorf("without %q: got %v after %d lists", broken, err, listed)
-		}
-	}
-}
-
 // TestConfigIsIncomplete returns an error instead of a controller that fails later.
 func TestConfigIsIncomplete(t *testing.T) {
 	t.Parallel()

@@ -11,7 +11,8 @@ import (
 	"fmt"
 	"strconv"
 
-	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"k8s.io/client-go/tools/cache"
+
 	"github.com/proviso-authz/proviso/pkg/barrier"
 )
 
@@ -30,7 +31,7 @@ const (
 // overAnyBound returns why there is no room for the barrier of a policy, or "". A barrier of the same specification stays: it is restored, or an update
 // of Proviso has given it another text. So does one that becomes no larger.
 func (c *Controller) overAnyBound(p *policy, b *barrier.Barrier) string {
-	isWritten, seen := c.isWritten(p), c.seenInOrder(p.key)
+	isWritten, seen := c.isWritten(p), c.record(p.key).settled
 	//guard:barriers-force-stay
 	if isWritten && c.isOfSpecification(p) {
 		return ""
@@ -107,7 +108,7 @@ func (c *Controller) others(key Key, counts func(*policy) bool) (others []*barri
 		if other.key == key || !other.wantsBarrier() || !counts(other) {
 			continue
 		}
-		b := c.seenInOrder(other.key)
+		b := c.record(other.key).settled
 		if b == nil {
 			b = c.barrierOf(other)
 		}
@@ -118,19 +119,10 @@ func (c *Controller) others(key Key, counts func(*policy) bool) (others []*barri
 	return others
 }
 
-// seenInOrder returns the barrier of a policy that this process last saw stored as it must be, or nil.
-func (c *Controller) seenInOrder(key Key) *barrier.Barrier {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.settled[key]
-}
-
 // barrierOf returns the barrier that a policy is to have, or nil if it has none. A policy that waits for its turn is compiled: otherwise many that are
 // written at once would all find room.
 func (c *Controller) barrierOf(p *policy) *barrier.Barrier {
-	c.mu.Lock()
-	known := c.compiled[p.key]
-	c.mu.Unlock()
+	known := c.record(p.key).compiled
 	b, isCompiled := known.barrier, known.uid == p.meta.UID && known.generation == p.meta.Generation
 	//guard:barriers-waiting-policies-count
 	if p.mapping == nil && !isCompiled {
@@ -144,7 +136,7 @@ func (c *Controller) barrierOf(p *policy) *barrier.Barrier {
 
 // isWritten reports whether kube-apiserver stores a barrier of the policy, perhaps of another text, or this process has just written one.
 func (c *Controller) isWritten(p *policy) bool {
-	if c.seenInOrder(p.key) != nil {
+	if c.record(p.key).settled != nil {
 		return true
 	}
 	name := p.key.barrierName()
@@ -165,7 +157,7 @@ func (c *Controller) isOfSpecification(p *policy) bool {
 	}
 	//guard:barriers-without-generation
 	if !ok {
-		return c.seenInOrder(p.key) == nil
+		return c.record(p.key).settled == nil
 	}
 	return generation == strconv.FormatInt(p.meta.Generation, 10)
 }
@@ -184,7 +176,7 @@ func (c *Controller) policiesOf(namespace string) []*policy {
 			objects = append(objects, c.mappings.GetStore().List()...)
 		}
 	} else {
-		objects, _ = c.informers[1].GetIndexer().ByIndex(namespaceIndex, namespace)
+		objects, _ = c.informers[1].GetIndexer().ByIndex(cache.NamespaceIndex, namespace)
 	}
 	result := make([]*policy, 0, len(objects))
 	for _, obj := range objects {
@@ -193,14 +185,4 @@ func (c *Controller) policiesOf(namespace string) []*policy {
 		}
 	}
 	return result
-}
-
-const namespaceIndex = "namespace"
-
-// indexNamespace is the index function of namespaceIndex.
-func indexNamespace(obj any) ([]string, error) {
-	if p, ok := obj.(*policyv1alpha1.AuthorizationPolicy); ok {
-		return []string{p.Namespace}, nil
-	}
-	return nil, nil
 }

@@ -16,11 +16,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -57,7 +57,8 @@ type Config struct {
 	End func(cause error)
 	// Changed is called after a state has changed. It must not block.
 	Changed func()
-	// Events receives the events about policies. If nil, they are sent to kube-apiserver.
+	// Events receives the events about policies. If nil, they are sent to kube-apiserver, those about cluster-scoped policies to the
+	// namespace default.
 	Events Recorder
 	// Elect calls lead whenever this process is the leader, with a context that ends when it is not any more. If nil, a Lease decides.
 	Elect func(ctx context.Context, lead func(context.Context))
@@ -68,6 +69,13 @@ type Config struct {
 // Recorder records events.
 type Recorder interface {
 	Event(regarding *corev1.ObjectReference, eventType, reason, action, note string)
+}
+
+// sender sends events to kube-apiserver.
+type sender struct{ events.EventRecorder }
+
+func (s sender) Event(regarding *corev1.ObjectReference, eventType, reason, action, note string) {
+	s.Eventf(regarding, nil, eventType, reason, action, "%s", note)
 }
 
 // Controller keeps the barriers of stored policies as they must be. Run must be called once.
@@ -85,25 +93,18 @@ type Controller struct {
 	freshness freshness.Tracker
 	loaded    chan struct{} // closed when policies have been loaded
 	load      func()
+	// sendEvents sends the events to kube-apiserver until its context ends. It is nil if Config.Events receives them.
+	sendEvents func(context.Context) error
 	// lead is the context of the leader, nil if this process is not the leader.
 	lead     atomic.Pointer[context.Context]
 	sentinel sentinel
 	// known is true once each barrier has been compared with its policy for the first time.
 	known atomic.Bool
 
-	mu       sync.Mutex
-	states   map[Key]State
-	compiled map[Key]compiled
+	mu      sync.Mutex
+	records map[Key]*record
 	// names has the policies in the cache by the name of their barrier.
 	names map[string]Key
-	// deleted has the UIDs of policies whose deletion has been seen.
-	deleted map[Key]types.UID
-	// settled has the compiled barriers that have been seen in order, and since the time when one was not.
-	settled map[Key]*barrier.Barrier
-	missing map[Key]time.Time
-	// vanished has the policies that were missing in the cache, with a barrier, and orphans the names of barriers of which this was told.
-	vanished map[Key]bool
-	orphans  map[string]bool
 }
 
 var errConfig = errors.New("a controller of barriers needs clients, informers, a compiler, a namespace, the revision of the store, and functions")
@@ -116,13 +117,13 @@ func New(config Config) (c *Controller, err error) {
 	if config.Clock == nil {
 		config.Clock = clock.RealClock{}
 	}
-	if config.Events == nil {
-		config.Events = newRecorder(config.KubeAPIServer)
-	}
 	c = &Controller{
 		config: config, queue: newQueue(config.Clock), pace: newPace(config.Clock), loaded: make(chan struct{}),
-		states: map[Key]State{}, compiled: map[Key]compiled{}, names: map[string]Key{}, deleted: map[Key]types.UID{},
-		settled: map[Key]*barrier.Barrier{}, missing: map[Key]time.Time{}, orphans: map[string]bool{}, vanished: map[Key]bool{},
+		records: map[Key]*record{}, names: map[string]Key{},
+	}
+	if config.Events == nil {
+		broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: config.KubeAPIServer.EventsV1()})
+		c.config.Events, c.sendEvents = sender{broadcaster.NewRecorder(runtime.NewScheme(), "proviso.dev/barriers")}, broadcaster.StartRecordingToSinkWithContext
 	}
 	c.load = sync.OnceFunc(func() { close(c.loaded) })
 	if c.config.Elect == nil {
@@ -140,15 +141,13 @@ func (c *Controller) makeKinds() {
 	client, shared := c.config.KubeAPIServer.AdmissionregistrationV1(), c.config.Informers.Admissionregistration().V1()
 	c.policies = policyKind{
 		name: "ValidatingAdmissionPolicy", client: client.ValidatingAdmissionPolicies(), informer: shared.ValidatingAdmissionPolicies().Informer(),
-		isEqual: barrier.EqualPolicies, copy: (*admissionregistrationv1.ValidatingAdmissionPolicy).DeepCopy,
-		setSpec: func(object, from *admissionregistrationv1.ValidatingAdmissionPolicy) {
+		isEqual: barrier.EqualPolicies, setSpec: func(object, from *admissionregistrationv1.ValidatingAdmissionPolicy) {
 			object.Spec = *from.Spec.DeepCopy()
 		},
 	}
 	c.bindings = bindingKind{
 		name: "ValidatingAdmissionPolicyBinding", client: client.ValidatingAdmissionPolicyBindings(), informer: shared.ValidatingAdmissionPolicyBindings().Informer(),
-		isEqual: barrier.EqualBindings, copy: (*admissionregistrationv1.ValidatingAdmissionPolicyBinding).DeepCopy,
-		setSpec: func(object, from *admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
+		isEqual: barrier.EqualBindings, setSpec: func(object, from *admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
 			object.Spec = *from.Spec.DeepCopy()
 		},
 	}
@@ -161,41 +160,40 @@ func (c *Controller) follow() (err error) {
 		Staleness: &c.freshness, StalenessBound: c.config.StalenessBound,
 		StaleMessage:     "Policies may be out of date: barriers stay as they are until the store can be read",
 		RecoveredMessage: "Policies are up to date again: barriers are written again",
-		Probe:            c.probe, End: c.config.End,
-		Published:   func() bool { return isClosed(c.loaded) },
-		Publish:     func(context.Context) { c.load() },
-		WriteStatus: func(context.Context, Key) error { return nil }, // the controller of policies does
+		End:              c.config.End,
+		Published:        func() bool { return true }, // the readiness check is not used
+		Publish:          func(context.Context) { c.load() },
+		WriteStatus:      func(context.Context, Key) error { return nil }, // the controller of policies does
 	})
 	if err != nil {
 		return err
 	}
 	stored := c.config.Policies.PolicyV1alpha1()
-	c.informers[0], err = c.Follow(&policyv1alpha1.ClusterAuthorizationPolicy{},
-		func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return stored.ClusterAuthorizationPolicies().List(ctx, options)
-		}, stored.ClusterAuthorizationPolicies().Watch, c.revisionOf("clusterauthorizationpolicies"), c.observe)
+	c.informers[0], err = controller.Follow(c.Controller, &policyv1alpha1.ClusterAuthorizationPolicy{},
+		stored.ClusterAuthorizationPolicies(), c.revisionOf("clusterauthorizationpolicies"), c.observe)
 	if err != nil {
 		return err
 	}
-	c.informers[1], err = c.Follow(&policyv1alpha1.AuthorizationPolicy{},
-		func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return stored.AuthorizationPolicies(metav1.NamespaceAll).List(ctx, options)
-		}, stored.AuthorizationPolicies(metav1.NamespaceAll).Watch, c.revisionOf("authorizationpolicies"), c.observe)
+	c.informers[1], err = controller.Follow(c.Controller, &policyv1alpha1.AuthorizationPolicy{},
+		stored.AuthorizationPolicies(metav1.NamespaceAll), c.revisionOf("authorizationpolicies"), c.observe)
 	if err != nil {
 		return err
 	}
-	if err := c.informers[1].AddIndexers(cache.Indexers{namespaceIndex: indexNamespace}); err != nil {
+	if err := c.informers[1].AddIndexers(cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}); err != nil {
 		return err
 	}
-	if err := c.followMappings(); err != nil {
-		return err
+	if c.config.StoresMappings {
+		c.mappings, err = controller.Follow(c.Controller, &policyv1alpha1.FieldPermissionMapping{}, stored.FieldPermissionMappings(), c.revisionOf("fieldpermissionmappings"), c.observe)
+		if err != nil {
+			return err
+		}
 	}
 	for _, informer := range c.owners() {
 		if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: c.observeDeletion}); err != nil {
 			return err
 		}
 	}
-	for _, informer := range []cache.SharedIndexInformer{c.policies.informer, c.bindings.informer} {
+	for _, informer := range c.objects() {
 		if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 			AddFunc: c.observeObject, UpdateFunc: func(_, obj any) { c.observeObject(obj) }, DeleteFunc: c.observeObject,
 		}); err != nil {
@@ -209,17 +207,18 @@ func (c *Controller) revisionOf(resource string) controller.Revision {
 	return func(ctx context.Context) (uint64, error) { return c.config.Revision(ctx, resource) }
 }
 
-// probe returns an error if policies of one of the two kinds, or mappings, cannot be listed.
-func (c *Controller) probe(ctx context.Context) error {
-	stored, one := c.config.Policies.PolicyV1alpha1(), metav1.ListOptions{Limit: 1}
-	if _, err := stored.ClusterAuthorizationPolicies().List(ctx, one); err != nil {
-		return err
+// owners returns the informers of policies and mappings.
+func (c *Controller) owners() []cache.SharedIndexInformer {
+	informers := c.informers[:]
+	if c.mappings != nil {
+		informers = append(informers[:2:2], c.mappings)
 	}
-	if _, err := stored.AuthorizationPolicies(metav1.NamespaceAll).List(ctx, one); err != nil || c.mappings == nil {
-		return err
-	}
-	_, err := stored.FieldPermissionMappings().List(ctx, one)
-	return err
+	return informers
+}
+
+// objects returns the informers of the objects of barriers.
+func (c *Controller) objects() []cache.SharedIndexInformer {
+	return []cache.SharedIndexInformer{c.policies.informer, c.bindings.informer}
 }
 
 // observe enqueues a policy that has changed.
@@ -245,9 +244,7 @@ func (c *Controller) observeDeletion(obj any) {
 	if !ok || p.hasFinalizer() && p.meta.DeletionTimestamp == nil {
 		return
 	}
-	c.mu.Lock()
-	c.deleted[p.key] = p.meta.UID
-	c.mu.Unlock()
+	c.with(p.key, func(r *record) { r.deleted = p.meta.UID })
 	c.queue.Add(p.key) // The informer tells observe and observeDeletion in any order.
 }
 
@@ -282,7 +279,7 @@ func (c *Controller) enqueueAll() {
 			}
 		}
 	}
-	for _, informer := range []cache.SharedIndexInformer{c.policies.informer, c.bindings.informer} {
+	for _, informer := range c.objects() {
 		for _, obj := range informer.GetStore().List() {
 			c.observeObject(obj)
 		}
@@ -305,6 +302,11 @@ func (c *Controller) Run(ctx context.Context) {
 	defer group.Wait()
 	defer c.queue.ShutDown()
 	group.StartWithContext(ctx, c.Controller.Run)
+	if c.sendEvents != nil {
+		if err := c.sendEvents(ctx); err != nil {
+			klog.FromContext(ctx).Error(err, "Cannot send events about barriers")
+		}
+	}
 	select {
 	case <-c.loaded:
 	case <-ctx.Done():
@@ -342,13 +344,4 @@ func (c *Controller) Run(ctx context.Context) {
 	})
 	<-ctx.Done()
 	c.queue.ShutDown()
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
 }

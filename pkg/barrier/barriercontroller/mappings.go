@@ -13,10 +13,6 @@ import (
 	"strings"
 	"sync"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/cache"
-
 	policyapi "github.com/proviso-authz/proviso/apis/policy"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
@@ -107,29 +103,6 @@ func identityOf(mappings []*policyv1alpha1.FieldPermissionMapping) string {
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, "")
-}
-
-// owners returns the informers of policies and mappings.
-func (c *Controller) owners() []cache.SharedIndexInformer {
-	informers := c.informers[:]
-	if c.mappings != nil {
-		informers = append(informers[:2:2], c.mappings)
-	}
-	return informers
-}
-
-// followMappings makes the informer of mappings, if the server stores them.
-func (c *Controller) followMappings() (err error) {
-	if !c.config.StoresMappings {
-		return nil
-	}
-	stored := c.config.Policies.PolicyV1alpha1().FieldPermissionMappings()
-	c.mappings, err = c.Follow(&policyv1alpha1.FieldPermissionMapping{},
-		func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return stored.List(ctx, options)
-		},
-		stored.Watch, c.revisionOf("fieldpermissionmappings"), c.observe)
-	return err
 }
 
 // observeMapping enqueues the other mappings, if one of them has changed, is being deleted or is gone. They come before the mapping itself, so that

@@ -36,7 +36,7 @@ func excluding(name, version string) *policyv1alpha1.FieldPermissionMapping {
 // the moment at which the other one is being deleted, also if nobody has seen the deletion.
 func TestMappingsThatAreGone(t *testing.T) {
 	t.Parallel()
-	c := &Controller{compiled: map[Key]compiled{}, states: map[Key]State{}, names: map[string]Key{}, deleted: map[Key]types.UID{}, settled: map[Key]*barrier.Barrier{}}
+	c := &Controller{records: map[Key]*record{}, names: map[string]Key{}}
 	c.queue = newQueue(clock.RealClock{})
 	c.config.CompileMapping = func(name string, exclusions []mapping.Exclusion) *barrier.Barrier {
 		return &barrier.Barrier{Policy: &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(name, len(exclusions), exclusions)}}}
@@ -60,10 +60,7 @@ func TestMappingsThatAreGone(t *testing.T) {
 	a, b := excluding("a", "v1"), excluding("b", "v2")
 	compile := func() string {
 		p, _ := policyOf(a)
-		c.mu.Lock()
-		before := c.compiled[p.key]
-		c.mu.Unlock()
-		return c.compileMapping(t.Context(), p, before).barrier.Policy.Name
+		return c.compileMapping(t.Context(), p, c.record(p.key).compiled).barrier.Policy.Name
 	}
 	stored(store.Add, a)
 	alone := compile()
@@ -95,13 +92,13 @@ func TestMappingsThatAreGone(t *testing.T) {
 // TestDeletionSeenLate tells a deletion after the queue was worked off: the informer tells its handlers in any order. The barrier must be looked at again.
 func TestDeletionSeenLate(t *testing.T) {
 	t.Parallel()
-	c := &Controller{deleted: map[Key]types.UID{}, names: map[string]Key{}, queue: newQueue(clock.RealClock{})}
+	c := &Controller{records: map[Key]*record{}, names: map[string]Key{}, queue: newQueue(clock.RealClock{})}
 	p := &policyv1alpha1.ClusterAuthorizationPolicy{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "1"}}
 	c.observe(p)
 	key, _ := c.queue.Get()
 	c.queue.Done(key)
 	c.observeDeletion(p)
-	if c.queue.Len() != 1 || c.deleted[key] != "1" {
-		t.Errorf("got %d keys, deleted %q", c.queue.Len(), c.deleted)
+	if deleted := c.record(key).deleted; c.queue.Len() != 1 || deleted != "1" {
+		t.Errorf("got %d keys, deleted %q", c.queue.Len(), deleted)
 	}
 }

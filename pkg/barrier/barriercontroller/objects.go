@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,7 +62,6 @@ type kind[T object] struct {
 	isEqual  func(a, b T) bool
 	// setSpec sets the specification of an object.
 	setSpec func(object, from T)
-	copy    func(T) T
 	// uids has the UID of each object that has been seen as it must be, by name.
 	uids sync.Map
 }
@@ -70,6 +70,8 @@ type (
 	policyKind  = kind[*admissionregistrationv1.ValidatingAdmissionPolicy]
 	bindingKind = kind[*admissionregistrationv1.ValidatingAdmissionPolicyBinding]
 )
+
+func copyOf[T object](o T) T { return o.DeepCopyObject().(T) }
 
 // cached returns an object from the cache, and false if it has none.
 func (k *kind[T]) cached(name string) (object T, ok bool) {
@@ -232,7 +234,7 @@ func (k *kind[T]) plan(stored T, exists bool, wanted T) (write step, deviation s
 }
 
 func (k *kind[T]) create(ctx context.Context, wanted T, dryRun []string) error {
-	created, err := k.client.Create(ctx, k.copy(wanted), metav1.CreateOptions{DryRun: dryRun, FieldManager: fieldManager})
+	created, err := k.client.Create(ctx, copyOf(wanted), metav1.CreateOptions{DryRun: dryRun, FieldManager: fieldManager})
 	return k.check(created, wanted, err)
 }
 
@@ -244,7 +246,7 @@ func (k *kind[T]) update(ctx context.Context, stored, wanted T, dryRun []string)
 
 // overwrite makes a stored object what is wanted, and returns it. It keeps the labels and annotations of others, unless they leave no room.
 func (k *kind[T]) overwrite(ctx context.Context, stored, wanted T, dryRun []string) (T, error) {
-	next := k.copy(stored)
+	next := copyOf(stored)
 	k.setSpec(next, wanted)
 	next.SetLabels(merged(stored.GetLabels(), wanted.GetLabels()))
 	next.SetAnnotations(merged(stored.GetAnnotations(), wanted.GetAnnotations()))
@@ -276,17 +278,14 @@ func (k *kind[T]) check(written, wanted T, err error) error {
 
 func merged(stored, wanted map[string]string) map[string]string {
 	result := map[string]string{}
-	for _, from := range []map[string]string{stored, wanted} {
-		for name, value := range from {
-			result[name] = value
-		}
-	}
+	maps.Copy(result, stored)
+	maps.Copy(result, wanted)
 	return result
 }
 
 // release takes the finalizers from an object that is being deleted, so that it is gone.
 func (k *kind[T]) release(ctx context.Context, stored T) error {
-	next := k.copy(stored)
+	next := copyOf(stored)
 	next.SetFinalizers(nil)
 	_, err := k.client.Update(ctx, next, metav1.UpdateOptions{FieldManager: fieldManager})
 	if apierrors.IsNotFound(err) {

@@ -12,9 +12,10 @@ import (
 	"slices"
 	"time"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
 
@@ -51,29 +52,17 @@ func (r *Remover) Remove(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := removeAll(ctx, r, &bindingKind{
-		name: "validatingadmissionpolicybinding", client: client.ValidatingAdmissionPolicyBindings(), copy: (*admissionregistrationv1.ValidatingAdmissionPolicyBinding).DeepCopy,
-	}, pointers(bindings.Items)); err != nil {
+	if err := removeAll(ctx, r, &bindingKind{name: "validatingadmissionpolicybinding", client: client.ValidatingAdmissionPolicyBindings()}, bindings); err != nil {
 		return err
 	}
 	policies, err := client.ValidatingAdmissionPolicies().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
-	if err := removeAll(ctx, r, &policyKind{
-		name: "validatingadmissionpolicy", client: client.ValidatingAdmissionPolicies(), copy: (*admissionregistrationv1.ValidatingAdmissionPolicy).DeepCopy,
-	}, pointers(policies.Items)); err != nil {
+	if err := removeAll(ctx, r, &policyKind{name: "validatingadmissionpolicy", client: client.ValidatingAdmissionPolicies()}, policies); err != nil {
 		return err
 	}
 	return r.freePolicies(ctx)
-}
-
-func pointers[T any](items []T) []*T {
-	result := make([]*T, 0, len(items))
-	for i := range items {
-		result = append(result, &items[i])
-	}
-	return result
 }
 
 // checkLease returns a LeaderError if a replica holds the Lease.
@@ -97,20 +86,22 @@ func isWritten(stored metav1.Object) bool {
 	return slices.Contains(stored.GetFinalizers(), Finalizer) || stored.GetAnnotations()[UIDAnnotation] != "" || stored.GetName() == barrier.SentinelName && isMarked(stored)
 }
 
-// removeAll removes the objects of one kind that a controller has written.
-func removeAll[T object](ctx context.Context, r *Remover, k *kind[T], stored []T) error {
+// removeAll removes the objects of one kind in a list that a controller has written.
+func removeAll[T object](ctx context.Context, r *Remover, k *kind[T], stored runtime.Object) error {
 	var errs []error
-	for _, object := range stored {
-		if !isWritten(object) {
-			continue
+	err := meta.EachListItem(stored, func(obj runtime.Object) error {
+		object, ok := obj.(T)
+		if !ok || !isWritten(object) {
+			return nil
 		}
 		if err := k.delete(ctx, object); err != nil {
 			errs = append(errs, fmt.Errorf("%s %q: %w", k.name, object.GetName(), err))
-			continue
+			return nil
 		}
 		r.Log("%s/%s removed", k.name, object.GetName())
-	}
-	return errors.Join(errs...)
+		return nil
+	})
+	return errors.Join(append(errs, err)...)
 }
 
 // freePolicies takes the finalizer from all policies and mappings, so that they can be deleted.
@@ -126,34 +117,30 @@ func (r *Remover) freePolicies(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("policies: %w", err)
 	}
-	var stored []any
-	for i := range cluster.Items {
-		stored = append(stored, &cluster.Items[i])
-	}
-	for i := range namespaced.Items {
-		stored = append(stored, &namespaced.Items[i])
-	}
+	lists := []runtime.Object{cluster, namespaced}
 	mappings, err := r.Policies.PolicyV1alpha1().FieldPermissionMappings().List(ctx, metav1.ListOptions{})
 	if err != nil && !apierrors.IsNotFound(err) { // the server may store none
 		return fmt.Errorf("mappings: %w", err)
 	}
 	if err == nil {
-		for i := range mappings.Items {
-			//guard:mapping-barriers-finalizers-mappings
-			stored = append(stored, &mappings.Items[i])
-		}
+		//guard:mapping-barriers-finalizers-mappings
+		lists = append(lists, mappings)
 	}
 	var errs []error
-	for _, obj := range stored {
-		p, _ := policyOf(obj)
-		if !p.hasFinalizer() {
-			continue
-		}
-		if err := letGo(ctx, r.Policies, p); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", p.key, err))
-			continue
-		}
-		r.Log("%s has no finalizer any more", p.key)
+	for _, list := range lists {
+		err := meta.EachListItem(list, func(obj runtime.Object) error {
+			p, ok := policyOf(obj)
+			if !ok || !p.hasFinalizer() {
+				return nil
+			}
+			if err := letGo(ctx, r.Policies, p); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", p.key, err))
+				return nil
+			}
+			r.Log("%s has no finalizer any more", p.key)
+			return nil
+		})
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

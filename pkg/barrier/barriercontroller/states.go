@@ -7,6 +7,7 @@ package barriercontroller
 
 import (
 	"reflect"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -62,46 +63,91 @@ func (c *Controller) MappingState(m *policyv1alpha1.FieldPermissionMapping) (Sta
 
 // State returns the state of the barrier of a policy or a mapping, and false if it has none or is not known.
 func (c *Controller) State(key Key) (State, bool) {
+	if state := c.record(key).state; state != nil {
+		return *state, true
+	}
+	return State{}, false
+}
+
+// record is what this process knows about the barrier of a policy or a mapping. The zero value knows nothing.
+type record struct {
+	// state is nil if there is no barrier, or if nothing is known about it.
+	state    *State
+	compiled compiled
+	// settled is the compiled barrier that has been seen in order, or nil, and missing the time since when it was not.
+	settled *barrier.Barrier
+	missing time.Time
+	// deleted is the UID of the policy whose deletion has been seen.
+	deleted types.UID
+	// hasVanished says that the policy was missing in the cache although it has a barrier, and isOrphan that this was told.
+	hasVanished, isOrphan bool
+}
+
+// record returns the record of a policy.
+func (c *Controller) record(key Key) record {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	state, ok := c.states[key]
-	return state, ok
+	if r := c.records[key]; r != nil {
+		return *r
+	}
+	return record{}
+}
+
+// with calls change with the record of a policy, which it may change.
+func (c *Controller) with(key Key, change func(r *record)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.records[key]
+	if r == nil {
+		r = &record{}
+		c.records[key] = r
+	}
+	if change(r); *r == (record{}) {
+		delete(c.records, key)
+	}
 }
 
 // setState records the state of a barrier, and calls Config.Changed if it has changed.
 func (c *Controller) setState(key Key, state State) {
-	c.mu.Lock()
-	before, known := c.states[key]
-	if key.IsMapping {
-		state.generation, state.uid = c.compiled[key].generation, c.compiled[key].uid
-	}
-	c.states[key] = state
-	isChanged := !known || before.Phase != state.Phase || before.Message != state.Message || before.Warning != state.Warning || before.generation != state.generation || before.uid != state.uid || !reflect.DeepEqual(before.Report, state.Report)
-	c.mu.Unlock()
+	isChanged := false
+	c.with(key, func(r *record) {
+		if key.IsMapping {
+			state.generation, state.uid = r.compiled.generation, r.compiled.uid
+		}
+		before := r.state
+		isChanged = before == nil || before.Phase != state.Phase || before.Message != state.Message || before.Warning != state.Warning ||
+			before.generation != state.generation || before.uid != state.uid || !reflect.DeepEqual(before.Report, state.Report)
+		r.state = &state
+	})
 	if isChanged {
 		c.config.Changed()
 	}
 }
 
-// dropState forgets the state of a policy that has no barrier.
-func (c *Controller) dropState(key Key) {
-	c.mu.Lock()
-	_, known := c.states[key]
-	delete(c.states, key)
-	c.mu.Unlock()
-	if known {
+// forget forgets the compiled barrier of a policy, and its state.
+func (c *Controller) forget(key Key) {
+	isChanged := false
+	c.with(key, func(r *record) {
+		isChanged = r.state != nil
+		*r = record{deleted: r.deleted, hasVanished: r.hasVanished, isOrphan: r.isOrphan}
+	})
+	if isChanged {
 		c.config.Changed()
 	}
 }
 
 // measure sets the gauges.
 func (c *Controller) measure() {
-	counts := map[Phase]int{}
+	counts, orphans := map[Phase]int{}, 0
 	c.mu.Lock()
-	for _, state := range c.states {
-		counts[state.Phase]++
+	for _, r := range c.records {
+		if r.state != nil {
+			counts[r.state.Phase]++
+		}
+		if r.isOrphan {
+			orphans++
+		}
 	}
-	orphans := len(c.orphans)
 	c.mu.Unlock()
 	for _, phase := range phases {
 		barriers.WithLabelValues(string(phase)).Set(float64(counts[phase]))

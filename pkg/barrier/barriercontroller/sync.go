@@ -126,18 +126,14 @@ func (c *Controller) sync(ctx context.Context, key Key) error {
 
 // compile compiles a policy, unless it has not changed since it was last compiled.
 func (c *Controller) compile(ctx context.Context, p *policy) compiled {
-	c.mu.Lock()
-	before := c.compiled[p.key]
+	before := c.record(p.key).compiled
 	if before.uid != p.meta.UID {
-		delete(c.settled, p.key) // of an earlier policy with the name
+		c.with(p.key, func(r *record) { r.settled = nil }) // of an earlier policy with the name
 	}
-	c.mu.Unlock()
 	if before.uid == p.meta.UID && before.spec != nil && apiequality.Semantic.DeepEqual(before.spec, p.spec) {
 		if before.generation != p.meta.Generation { // changed and changed back
 			before.generation = p.meta.Generation
-			c.mu.Lock()
-			c.compiled[p.key] = before
-			c.mu.Unlock()
+			c.with(p.key, func(r *record) { r.compiled = before })
 		}
 		return before
 	}
@@ -160,9 +156,7 @@ func (c *Controller) keep(ctx context.Context, key Key, result compiled, err err
 	if result.failure = err; err != nil {
 		klog.FromContext(ctx).Error(err, "No barrier can be compiled from a "+key.what(), key.what(), klog.KRef(key.Namespace, key.Name))
 	}
-	c.mu.Lock()
-	c.compiled[key] = result
-	c.mu.Unlock()
+	c.with(key, func(r *record) { r.compiled = result })
 	return result
 }
 
@@ -179,9 +173,7 @@ func (c *Controller) syncWanted(ctx context.Context, p *policy, r compiled) erro
 	policy, binding := wantedObjects(r.barrier, p)
 	policyInOrder, _ := c.policies.isInOrder(policy)
 	bindingInOrder, _ := c.bindings.isInOrder(binding)
-	c.mu.Lock()
-	wasInOrder := c.settled[p.key] == r.barrier
-	c.mu.Unlock()
+	wasInOrder := c.record(p.key).settled == r.barrier
 	if policyInOrder && bindingInOrder {
 		c.settle(p.key, r.barrier)
 		state := r.inOrder()
@@ -224,33 +216,22 @@ var errStale = errors.New("policies may be out of date")
 
 // settle records that a barrier is stored as it must be.
 func (c *Controller) settle(key Key, b *barrier.Barrier) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.settled[key] = b
-	delete(c.missing, key)
-}
-
-// unsettle records that there is no barrier any more.
-func (c *Controller) unsettle(key Key) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.settled, key)
+	c.with(key, func(r *record) { r.settled, r.missing = b, time.Time{} })
 }
 
 // isDue reports whether the leader has had long enough to write a barrier. It schedules another attempt if not.
 func (c *Controller) isDue(key Key) bool {
-	now := c.config.Clock.Now()
-	c.mu.Lock()
-	since, ok := c.missing[key]
-	if !ok {
-		c.missing[key], since = now, now
-	}
-	c.mu.Unlock()
-	if left := grace - now.Sub(since); left > 0 {
+	now, left := c.config.Clock.Now(), grace
+	c.with(key, func(r *record) {
+		if r.missing.IsZero() {
+			r.missing = now
+		}
+		left -= now.Sub(r.missing)
+	})
+	if left > 0 {
 		c.queue.AddAfter(key, left)
-		return false
 	}
-	return true
+	return left <= 0
 }
 
 // pending sets the state of a barrier that is still to be written, unless the same barrier was refused before.
@@ -285,7 +266,7 @@ func (c *Controller) syncUnwanted(p *policy) error {
 		c.forget(p.key)
 	}
 	if !p.hasFinalizer() && !c.hasObjects(p.key) {
-		c.unsettle(p.key)
+		c.with(p.key, func(r *record) { r.settled = nil })
 		return nil
 	}
 	lead := c.leader()
@@ -339,16 +320,6 @@ func (c *Controller) hasObjects(key Key) bool {
 	return hasPolicy && c.policies.isOurs(policy, key) || hasBinding && c.bindings.isOurs(binding, key)
 }
 
-// forget forgets the compiled barrier of a policy, and its state.
-func (c *Controller) forget(key Key) {
-	c.dropState(key)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.compiled, key)
-	delete(c.settled, key)
-	delete(c.missing, key)
-}
-
 // deletionLag is how long a policy may be missing in the cache before observeDeletion has been told of its deletion.
 const deletionLag = time.Second
 
@@ -360,9 +331,7 @@ func (c *Controller) syncGone(key Key) error {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		delete(c.names, name)
-		delete(c.deleted, key)
-		delete(c.orphans, name)
-		delete(c.vanished, key)
+		delete(c.records, key)
 		return nil
 	}
 	lead := c.leader()
@@ -380,13 +349,9 @@ func (c *Controller) syncGone(key Key) error {
 		return errOutdated
 	}
 	uid := c.uidOf(name)
-	c.mu.Lock()
-	isDeleted, isKnown, isFirst := c.deleted[key] == uid && uid != "", c.orphans[name], !c.vanished[key]
-	c.vanished[key] = true
-	if !isDeleted && !isFirst {
-		c.orphans[name] = true
-	}
-	c.mu.Unlock()
+	before := c.record(key)
+	isDeleted, isFirst := before.deleted == uid && uid != "", !before.hasVanished
+	c.with(key, func(r *record) { r.hasVanished, r.isOrphan = true, r.isOrphan || !isDeleted && !isFirst })
 	//guard:barriers-policies-store-lacks
 	if isDeleted {
 		return c.remove(lead, key, uid)
@@ -395,7 +360,7 @@ func (c *Controller) syncGone(key Key) error {
 		c.queue.AddAfter(key, deletionLag)
 		return nil
 	}
-	if !isKnown {
+	if !before.isOrphan {
 		klog.FromContext(lead).Error(nil, "The policy or mapping of a barrier is not in the store: the barrier stays. If it was deleted on purpose, remove the barrier with the command remove-barriers", key.what(), klog.KRef(key.Namespace, key.Name), "barrier", name)
 		c.config.Events.Event(&corev1.ObjectReference{APIVersion: "admissionregistration.k8s.io/v1", Kind: "ValidatingAdmissionPolicy", Name: name},
 			corev1.EventTypeWarning, reasonOrphaned, "KeepBarrier", "The "+key.what()+" of the barrier is not in the store of Proviso, so that the barrier stays")

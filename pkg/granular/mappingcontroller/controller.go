@@ -24,7 +24,6 @@ import (
 
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
@@ -91,7 +90,6 @@ func New(config Config) (c *Controller, err error) {
 		Staleness: config.Source, StalenessBound: config.StalenessBound,
 		StaleMessage:     "Mappings of fields may be out of date: permission on fields gives nothing until the store can be read",
 		RecoveredMessage: "Mappings of fields are up to date again",
-		Probe:            c.probe,
 		End:              config.End,
 		Published:        func() bool { return config.Source.Table() != nil },
 		Publish:          func(context.Context) { c.publish() },
@@ -100,11 +98,7 @@ func New(config Config) (c *Controller, err error) {
 	if err != nil {
 		return nil, err
 	}
-	mappings := config.Client.PolicyV1alpha1().FieldPermissionMappings()
-	c.informer, err = c.Follow(&policyv1alpha1.FieldPermissionMapping{},
-		func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			return mappings.List(ctx, options)
-		}, mappings.Watch, config.Revision, func(any) {})
+	c.informer, err = controller.Follow(c.Controller, &policyv1alpha1.FieldPermissionMapping{}, config.Client.PolicyV1alpha1().FieldPermissionMappings(), config.Revision, func(any) {})
 	return c, err
 }
 
@@ -186,10 +180,4 @@ func (c *Controller) remember(current []*policyv1alpha1.FieldPermissionMapping) 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.results = results
-}
-
-// probe returns an error if mappings cannot be listed.
-func (c *Controller) probe(ctx context.Context) error {
-	_, err := c.config.Client.PolicyV1alpha1().FieldPermissionMappings().List(ctx, metav1.ListOptions{Limit: 1})
-	return err
 }

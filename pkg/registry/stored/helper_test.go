@@ -29,7 +29,10 @@ import (
 func TestMain(m *testing.M) { store.Main(m) }
 
 // kind is the kind of the tests: machines, with validation of the tests' own.
-type kind = stored.Kind[demo.VirtualMachineSpec, demo.VirtualMachineStatus]
+type kind = stored.Kind[*demo.VirtualMachine, demo.VirtualMachineSpec, demo.VirtualMachineStatus]
+
+// parts are the parts of a machine.
+type parts = stored.Parts[demo.VirtualMachineSpec, demo.VirtualMachineStatus]
 
 // calls records the calls that a write makes, in their order, and makes some of them fail.
 type calls struct {
@@ -98,30 +101,29 @@ func newFixture(t *testing.T, change func(*kind, *calls)) *fixture {
 		ShortNames: []string{"vm"}, Categories: []string{"all", "demo"}, Namespaced: true,
 		New:     func() runtime.Object { return &demo.VirtualMachine{} },
 		NewList: func() runtime.Object { return &demo.VirtualMachineList{} },
-		Parts: func(obj runtime.Object) stored.Parts[demo.VirtualMachineSpec, demo.VirtualMachineStatus] {
-			vm := obj.(*demo.VirtualMachine)
-			return stored.Parts[demo.VirtualMachineSpec, demo.VirtualMachineStatus]{Meta: &vm.ObjectMeta, Spec: &vm.Spec, Status: &vm.Status}
+		Parts: func(vm *demo.VirtualMachine) parts {
+			return parts{Meta: &vm.ObjectMeta, Spec: &vm.Spec, Status: &vm.Status}
 		},
-		Validate:             func(runtime.Object) field.ErrorList { return c.errs("validate") },
-		ValidateUpdate:       func(_, _ runtime.Object) field.ErrorList { return c.errs("validate update") },
-		ValidateStatusUpdate: func(_, _ runtime.Object) field.ErrorList { return c.errs("validate status") },
-		Check: func(runtime.Object) ([]string, field.ErrorList) {
+		Validate:             func(*demo.VirtualMachine) field.ErrorList { return c.errs("validate") },
+		ValidateUpdate:       func(_, _ *demo.VirtualMachine) field.ErrorList { return c.errs("validate update") },
+		ValidateStatusUpdate: func(_, _ *demo.VirtualMachine) field.ErrorList { return c.errs("validate status") },
+		Check: func(parts) ([]string, field.ErrorList) {
 			return []string{"of check"}, c.errs("check")
 		},
-		CheckChange: func(_, old runtime.Object) field.ErrorList {
-			if old == nil {
+		CheckChange: func(_ parts, before *demo.VirtualMachineSpec) field.ErrorList {
+			if before == nil {
 				return c.errs("check creation")
 			}
-			return c.errs("check change of " + imageOf(old))
+			return c.errs("check change of " + before.Image)
 		},
-		Warn: func(context.Context, runtime.Object) []string {
+		Warn: func(context.Context, *demo.VirtualMachine) []string {
 			_ = c.call("warn")
 			return []string{"of warn"}
 		},
 		Begin: func(context.Context) (func(), error) {
 			return func() { _ = c.call("end") }, c.call("begin")
 		},
-		Guard: guard{c}, Table: stored.Table{},
+		Guard: guard{c},
 	}
 	if change != nil {
 		change(&k, c)

@@ -10,17 +10,12 @@ import (
 	"errors"
 	"fmt"
 
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/generic"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
-	"k8s.io/apiserver/pkg/registry/rest"
-	"k8s.io/apiserver/pkg/storage"
 	"k8s.io/apiserver/pkg/storage/names"
 )
 
@@ -31,8 +26,8 @@ type Parts[Spec, Status any] struct {
 	Status *Status
 }
 
-// Kind describes a kind of stored objects. All functions are required unless stated otherwise.
-type Kind[Spec, Status any] struct {
+// Kind describes a kind of stored objects of type T. All functions are required unless stated otherwise.
+type Kind[T runtime.Object, Spec, Status any] struct {
 	// Resource and Singular are the plural and singular names of the resource.
 	Resource, Singular schema.GroupResource
 	// Version is the version in which the kind is served.
@@ -42,22 +37,22 @@ type Kind[Spec, Status any] struct {
 	Namespaced             bool
 	// New and NewList return an empty object and an empty list, in the internal version.
 	New, NewList func() runtime.Object
-	// Parts returns the parts of an object that New or the store has created.
-	Parts func(obj runtime.Object) Parts[Spec, Status]
+	// Parts returns the parts of an object.
+	Parts func(obj T) Parts[Spec, Status]
 	// Validate, ValidateUpdate and ValidateStatusUpdate return every structural error of a new
 	// object, of a changed object, and of an object with a changed status.
-	Validate             func(obj runtime.Object) field.ErrorList
-	ValidateUpdate       func(obj, old runtime.Object) field.ErrorList
-	ValidateStatusUpdate func(obj, old runtime.Object) field.ErrorList
+	Validate             func(obj T) field.ErrorList
+	ValidateUpdate       func(obj, old T) field.ErrorList
+	ValidateStatusUpdate func(obj, old T) field.ErrorList
 	// Check returns errors and warnings about a specification that is valid in structure. It may
 	// be called several times for one write. Nil means that there is nothing else to check.
-	Check func(obj runtime.Object) (warnings []string, errs field.ErrorList)
-	// CheckChange returns errors about a creation, for which old is nil, or about a change of the specification, which Check accepts. Nil
-	// means that there is nothing else to check.
-	CheckChange func(obj, old runtime.Object) field.ErrorList
+	Check func(Parts[Spec, Status]) (warnings []string, errs field.ErrorList)
+	// CheckChange returns errors about a creation, for which before is nil, or about a change of the specification before, which Check accepts.
+	// Nil means that there is nothing else to check.
+	CheckChange func(_ Parts[Spec, Status], before *Spec) field.ErrorList
 	// Warn returns more warnings about a specification that Check accepts. It may take some time, which it must bound, and it may
 	// be called several times for one write. Nil means that there are no others.
-	Warn func(ctx context.Context, obj runtime.Object) []string
+	Warn func(ctx context.Context, obj T) []string
 	// Begin waits until a creation or an update may begin. The write calls the returned function when it has ended. If Begin returns
 	// an error, the write is refused. If the field is nil, no write waits.
 	Begin func(ctx context.Context) (end func(), err error)
@@ -67,25 +62,23 @@ type Kind[Spec, Status any] struct {
 	CreateOnUpdate bool
 	// Guard decides which users may write objects.
 	Guard Guard
-	// Table prints objects.
-	Table rest.TableConvertor
+	// Columns are the columns of the table that kubectl prints. Cells returns the cells of one row, in the same order. age is the time since
+	// the object was created.
+	Columns []metav1.TableColumnDefinition
+	Cells   func(_ Parts[Spec, Status], name, age string) []any
 }
 
 var errNoGuard = errors.New("without a guard, every author could write every object: use Unguarded if that is intended")
 
 // New returns the endpoints of a kind: its objects, and their status.
-func New[Spec, Status any](k Kind[Spec, Status], scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter) (*REST, *StatusREST, error) {
+func New[T runtime.Object, Spec, Status any](k Kind[T, Spec, Status], scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter) (*REST, *StatusREST, error) {
 	if k.Guard == nil {
 		return nil, nil, fmt.Errorf("%s: %w", k.Resource, errNoGuard)
 	}
-	objects := strategy[Spec, Status]{ObjectTyper: scheme, NameGenerator: names.SimpleNameGenerator, kind: k}
-	attributes := attributesOf(k.Namespaced)
+	objects := strategy[T, Spec, Status]{ObjectTyper: scheme, NameGenerator: names.SimpleNameGenerator, kind: k}
 	store := &genericregistry.Store{
-		NewFunc:     k.New,
-		NewListFunc: k.NewList,
-		PredicateFunc: func(label labels.Selector, field fields.Selector) storage.SelectionPredicate {
-			return storage.SelectionPredicate{Label: label, Field: field, GetAttrs: attributes}
-		},
+		NewFunc:                   k.New,
+		NewListFunc:               k.NewList,
 		DefaultQualifiedResource:  k.Resource,
 		SingularQualifiedResource: k.Singular,
 
@@ -94,27 +87,12 @@ func New[Spec, Status any](k Kind[Spec, Status], scheme *runtime.Scheme, optsGet
 		DeleteStrategy:      objects,
 		ResetFieldsStrategy: objects,
 
-		TableConvertor: k.Table,
+		TableConvertor: objects,
 	}
-	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: optsGetter, AttrFunc: attributes}); err != nil {
+	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: optsGetter}); err != nil {
 		return nil, nil, fmt.Errorf("completing the store of %s: %w", k.Resource, err)
 	}
 	status := *store
-	status.UpdateStrategy, status.ResetFieldsStrategy = statusStrategy[Spec, Status]{objects}, statusStrategy[Spec, Status]{objects}
+	status.UpdateStrategy, status.ResetFieldsStrategy = statusStrategy[T, Spec, Status]{objects}, statusStrategy[T, Spec, Status]{objects}
 	return &REST{Store: store, guard: k.Guard, begin: k.Begin, shortNames: k.ShortNames, categories: k.Categories}, &StatusREST{store: &status}, nil
-}
-
-// attributesOf returns a function that returns the fields and labels for selectors.
-func attributesOf(namespaced bool) storage.AttrFunc {
-	return func(obj runtime.Object) (labels.Set, fields.Set, error) {
-		object, err := apimeta.Accessor(obj)
-		if err != nil {
-			return nil, nil, err
-		}
-		selectable := fields.Set{"metadata.name": object.GetName()}
-		if namespaced {
-			selectable["metadata.namespace"] = object.GetNamespace()
-		}
-		return object.GetLabels(), selectable, nil
-	}
 }

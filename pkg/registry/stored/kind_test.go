@@ -35,7 +35,7 @@ import (
 // TestNewNeedsGuard checks that a kind without a guard gets no store: every author could write every object.
 func TestNewNeedsGuard(t *testing.T) {
 	t.Parallel()
-	kind := stored.Kind[any, any]{Resource: schema.GroupResource{Group: "example.com", Resource: "things"}}
+	kind := stored.Kind[runtime.Object, any, any]{Resource: schema.GroupResource{Group: "example.com", Resource: "things"}}
 	objects, status, err := stored.New(kind, runtime.NewScheme(), nil)
 	if err == nil || !strings.Contains(err.Error(), "things.example.com: without a guard") || objects != nil || status != nil {
 		t.Errorf("got %v, %v, %v, want an error about the guard", objects, status, err)
@@ -69,7 +69,7 @@ func TestNewReturnsErrors(t *testing.T) {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			t.Parallel()
 			k := kind{
-				Resource: things, Singular: tc.singular, Guard: stored.Unguarded{}, Table: stored.Table{},
+				Resource: things, Singular: tc.singular, Guard: stored.Unguarded{},
 				New: func() runtime.Object { return &demo.VirtualMachine{} }, NewList: func() runtime.Object { return &demo.VirtualMachineList{} },
 			}
 			objects, status, err := stored.New(k, runtime.NewScheme(), tc.options)
@@ -185,19 +185,8 @@ func TestRevision(t *testing.T) {
 	}
 }
 
-var errOtherKind = errors.New("not a machine")
-
-// machines prints machines.
-var machines = stored.Table{
-	Columns: []metav1.TableColumnDefinition{{Name: "Name"}, {Name: "Image"}, {Name: "Age"}},
-	Cells: func(obj runtime.Object, name, age string) ([]any, error) {
-		vm, ok := obj.(*demo.VirtualMachine)
-		if !ok {
-			return nil, errOtherKind
-		}
-		return []any{name, vm.Spec.Image, age}, nil
-	},
-}
+// columns are the columns of machines.
+var columns = []metav1.TableColumnDefinition{{Name: "Name"}, {Name: "Image"}, {Name: "Age"}}
 
 // TestTable checks the tables for kubectl of both storages of a kind: of one object, of lists, and of other objects.
 func TestTable(t *testing.T) {
@@ -226,11 +215,13 @@ func TestTable(t *testing.T) {
 		{"a list", list, &metav1.TableOptions{}, rows, list.ListMeta, false, ""},
 		{"an empty list", &demo.VirtualMachineList{}, nil, nil, metav1.ListMeta{}, false, ""},
 		{"an object of another kind", &demo.VirtualMachineConsoleOptions{}, nil, nil, metav1.ListMeta{}, false, "object does not implement the Object interfaces"},
-		{"a list that is no list of machines", &metav1.PartialObjectMetadataList{Items: []metav1.PartialObjectMetadata{{}}}, nil, nil, metav1.ListMeta{}, false, errOtherKind.Error()},
+		{"a list that is no list of machines", &metav1.PartialObjectMetadataList{Items: []metav1.PartialObjectMetadata{{}}}, nil, nil, metav1.ListMeta{}, false, "not of virtualmachines.demo.proviso.dev: *v1.PartialObjectMetadata"},
 	} {
 		t.Run(strings.ReplaceAll(tc.name, " ", "_"), func(t *testing.T) {
 			t.Parallel()
-			f := newFixture(t, func(k *kind, _ *calls) { k.Table = machines })
+			f := newFixture(t, func(k *kind, _ *calls) {
+				k.Columns, k.Cells = columns, func(p parts, name, age string) []any { return []any{name, p.Spec.Image, age} }
+			})
 			for name, storage := range map[string]rest.TableConvertor{"object": f.REST, "status": f.status} {
 				got, err := storage.ConvertToTable(t.Context(), tc.object, tc.options)
 				if tc.wantErr != "" {
@@ -242,7 +233,7 @@ func TestTable(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				want := &metav1.Table{ListMeta: tc.wantMeta, ColumnDefinitions: machines.Columns}
+				want := &metav1.Table{ListMeta: tc.wantMeta, ColumnDefinitions: columns}
 				if tc.noHeaders {
 					want.ColumnDefinitions = nil
 				}

@@ -15,7 +15,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/warning"
@@ -172,7 +171,7 @@ func TestWarnings(t *testing.T) {
 	}
 	both := []string{"of warn", "of check"}
 	many := func(k *kind, _ *calls) {
-		k.Check = func(runtime.Object) ([]string, field.ErrorList) {
+		k.Check = func(parts) ([]string, field.ErrorList) {
 			return slices.Repeat([]string{"of\ncheck"}, 1000), nil
 		}
 	}

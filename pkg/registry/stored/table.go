@@ -14,25 +14,14 @@ import (
 	metatable "k8s.io/apimachinery/pkg/api/meta/table"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// Table prints objects, single or in a list, as the table that kubectl shows.
-type Table struct {
-	// Columns are the columns of the table.
-	Columns []metav1.TableColumnDefinition
-	// Cells returns the cells of one row, in the order of the columns. age is the time since the
-	// object was created. It returns an error for an object of another kind.
-	Cells func(obj runtime.Object, name, age string) ([]any, error)
-}
-
-var _ rest.TableConvertor = Table{}
-
-// ConvertToTable returns the table, without the columns if the client has them already.
-func (t Table) ConvertToTable(_ context.Context, object, tableOptions runtime.Object) (*metav1.Table, error) {
+// ConvertToTable returns the table of one object or of a list, without the columns if the client has them already. It returns an error for
+// objects of another kind.
+func (s strategy[T, Spec, Status]) ConvertToTable(_ context.Context, object, tableOptions runtime.Object) (*metav1.Table, error) {
 	table := &metav1.Table{}
 	if options, ok := tableOptions.(*metav1.TableOptions); !ok || !options.NoHeaders {
-		table.ColumnDefinitions = t.Columns
+		table.ColumnDefinitions = s.kind.Columns
 	}
 	if list, err := apimeta.ListAccessor(object); err == nil {
 		table.ResourceVersion, table.Continue, table.RemainingItemCount = list.GetResourceVersion(), list.GetContinue(), list.GetRemainingItemCount()
@@ -40,7 +29,10 @@ func (t Table) ConvertToTable(_ context.Context, object, tableOptions runtime.Ob
 		table.ResourceVersion = single.GetResourceVersion()
 	}
 	rows, err := metatable.MetaToTableRow(object, func(obj runtime.Object, _ metav1.Object, name, age string) ([]any, error) {
-		return t.Cells(obj, name, age)
+		if of, ok := obj.(T); ok {
+			return s.kind.Cells(s.kind.Parts(of), name, age), nil
+		}
+		return nil, fmt.Errorf("not of %s: %T", s.kind.Resource, obj)
 	})
 	table.Rows = rows
 	return table, err

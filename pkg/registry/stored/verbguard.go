@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -28,8 +29,8 @@ type VerbGuard struct {
 	Version  string
 	// Writes says in a refusal what needs the verb, such as "change a mapping, which …".
 	Writes string
-	// SameSpec reports whether two objects have equal specifications. A change that keeps the specification needs no verb.
-	SameSpec func(a, b runtime.Object) bool
+	// Spec returns the specification of an object. A change that keeps the specification needs no verb.
+	Spec func(obj runtime.Object) any
 	// FreeDeletes says that a deletion does not need the verb.
 	FreeDeletes bool
 }
@@ -47,7 +48,7 @@ func (g *VerbGuard) MayCreate(ctx context.Context, obj runtime.Object) error {
 
 // MayUpdate implements Guard.
 func (g *VerbGuard) MayUpdate(ctx context.Context, obj, old runtime.Object) error {
-	if g.SameSpec(obj, old) {
+	if apiequality.Semantic.DeepEqual(g.Spec(obj), g.Spec(old)) {
 		return nil
 	}
 	return g.MayCreate(ctx, obj)

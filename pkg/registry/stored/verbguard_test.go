@@ -46,7 +46,7 @@ func newVerbGuard(a *authors, freeDeletes bool) *stored.VerbGuard {
 	return &stored.VerbGuard{
 		Authors: a, Verb: "restrict", Resource: schema.GroupResource{Group: "example.com", Resource: "things"}, Version: "v1",
 		Writes: "change a thing, which matters", FreeDeletes: freeDeletes,
-		SameSpec: func(a, b runtime.Object) bool { return imageOf(a) == imageOf(b) },
+		Spec: func(obj runtime.Object) any { return imageOf(obj) },
 	}
 }
 

@@ -37,14 +37,13 @@ const (
 	retryAfterSeconds = 1
 )
 
-// Writes bounds the writes of one kind of objects that are compiled. Its method Begin is for Kind.Begin.
-type Writes struct {
-	slots      *slots.Slots
-	namespaced bool
-}
-
-// NewWrites returns the bounds for the writes of one kind. noun is the name of the objects in the plural, for refusals.
-func NewWrites(noun string, namespaced bool) *Writes {
+// NewWrites returns a function for Kind.Begin that bounds the writes of one kind of objects that are compiled. noun is the name of the objects in
+// the plural, for refusals.
+//
+// The function waits until an object may be written. The caller must call end after the write. The error is a 429: too many writes wait,
+// or this write has waited for writeTimeout or until ctx ended. Authors in a namespace share its writes, because they may use the
+// names of all of its service accounts.
+func NewWrites(noun string, namespaced bool) func(ctx context.Context) (end func(), err error) {
 	bounds := slots.Bounds{
 		All: maxWrites, PerUser: maxWritesOfOne, Waiting: maxWaiting, WaitingOfOneUser: maxWaitingOfOne,
 		Refusal: apierrors.NewTooManyRequests("too many "+noun+" are being written: try again later", retryAfterSeconds),
@@ -53,21 +52,17 @@ func NewWrites(noun string, namespaced bool) *Writes {
 		bounds.PerUser, bounds.WaitingOfOneUser = maxWritesInAll, maxWaitingInAll
 		bounds.PerNamespace, bounds.PerUserInNamespace, bounds.WaitingOfOneUserInNamespace = maxWritesOfOne, maxWritesOfOne, maxWaitingOfOne
 	}
-	return &Writes{namespaced: namespaced, slots: slots.New(bounds)}
-}
-
-// Begin waits until an object may be written. The caller must call end after the write. The error is a 429: too many writes wait,
-// or this write has waited for writeTimeout or until ctx ended. Authors in a namespace share its writes, because they may use the
-// names of all of its service accounts.
-func (w *Writes) Begin(ctx context.Context) (end func(), err error) {
-	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
-	defer cancel()
-	name, namespace := "", ""
-	if user, ok := genericapirequest.UserFrom(ctx); ok {
-		name = user.GetName()
+	writes := slots.New(bounds)
+	return func(ctx context.Context) (end func(), err error) {
+		ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+		defer cancel()
+		name, namespace := "", ""
+		if user, ok := genericapirequest.UserFrom(ctx); ok {
+			name = user.GetName()
+		}
+		if namespaced {
+			namespace = genericapirequest.NamespaceValue(ctx)
+		}
+		return writes.Acquire(ctx, name, namespace)
 	}
-	if w.namespaced {
-		namespace = genericapirequest.NamespaceValue(ctx)
-	}
-	return w.slots.Acquire(ctx, name, namespace)
 }

@@ -46,18 +46,18 @@ func TestWritesAtOnce(t *testing.T) {
 		Want       bool
 	}
 	rows.Run(t, "testdata/writes.yaml", func(t *testing.T, tc row) {
-		w := stored.NewWrites("things", tc.Namespaced)
+		begin := stored.NewWrites("things", tc.Namespaced)
 		ended, cancel := context.WithCancel(t.Context())
 		cancel() // a write that cannot begin at once does not wait
 		var ends []func()
 		for _, text := range tc.Begun {
-			end, err := w.Begin(author(t.Context(), text))
+			end, err := begin(author(t.Context(), text))
 			if err != nil {
 				t.Fatalf("%s: %v", text, err)
 			}
 			ends = append(ends, end)
 		}
-		end, err := w.Begin(author(ended, tc.Next))
+		end, err := begin(author(ended, tc.Next))
 		if got := err == nil; got != tc.Want || got != (end != nil) {
 			t.Errorf("%s: got %v, want it to begin: %v", tc.Next, err, tc.Want)
 		}
@@ -66,7 +66,7 @@ func TestWritesAtOnce(t *testing.T) {
 			for _, end := range ends {
 				end()
 			}
-			if _, err := w.Begin(author(ended, tc.Next)); err != nil {
+			if _, err := begin(author(ended, tc.Next)); err != nil {
 				t.Errorf("after the others have ended: %v", err)
 			}
 		}
@@ -99,9 +99,9 @@ func TestWritesWait(t *testing.T) {
 		t.Run(strings.ReplaceAll(tc.name, " ", "_"), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := stored.NewWrites("things", false)
+				begin := stored.NewWrites("things", false)
 				for range 2 {
-					end, err := w.Begin(author(t.Context(), "a"))
+					end, err := begin(author(t.Context(), "a"))
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -114,7 +114,7 @@ func TestWritesWait(t *testing.T) {
 					defer cancel()
 				}
 				start := time.Now()
-				_, err := w.Begin(ctx)
+				_, err := begin(ctx)
 				if waited := time.Since(start); waited != tc.want || (err == nil) != tc.began {
 					t.Errorf("waited %s and got %v, want %s, and that it begins: %v", waited, err, tc.want, tc.began)
 				}
@@ -159,12 +159,12 @@ func TestWritesThatWait(t *testing.T) {
 		t.Run(strings.ReplaceAll(tc.name, " ", "_"), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				w := stored.NewWrites("things", tc.namespaced)
+				begin := stored.NewWrites("things", tc.namespaced)
 				open := make(chan struct{})
 				var began, refused atomic.Int64
 				for _, text := range tc.sent {
 					go func() {
-						end, err := w.Begin(author(t.Context(), text))
+						end, err := begin(author(t.Context(), text))
 						if err != nil {
 							refused.Add(1)
 							return
@@ -180,7 +180,7 @@ func TestWritesThatWait(t *testing.T) {
 				}
 				var next atomic.Bool
 				go func() {
-					end, err := w.Begin(author(t.Context(), tc.next))
+					end, err := begin(author(t.Context(), tc.next))
 					if err == nil {
 						end()
 					}

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 
@@ -55,6 +57,14 @@ func GroupOf(ctx context.Context) string {
 		return info.APIGroup
 	}
 	return authorizationapi.GroupName
+}
+
+// CreateReviews returns the permission that users need to learn the permissions of other users: to create subjectaccessreviews of
+// authorization.k8s.io. It counts for the reviews of authorization.proviso.dev, too.
+func CreateReviews(u user.Info) authorizer.AttributesRecord {
+	return authorizer.AttributesRecord{
+		User: u, Verb: "create", APIGroup: authorizationapi.GroupName, APIVersion: "v1", Resource: "subjectaccessreviews", ResourceRequest: true,
+	}
 }
 
 // Admit returns an error if there are validation errors. If there are none, it runs validating

@@ -122,6 +122,7 @@ func (r *REST) decide(ctx context.Context, caller user.Info, request *authorizat
 	}
 	// All sets, and the checks of their conditions, are evaluated from the same policies and mappings.
 	ctx = r.chain.Pin(ctx)
+	permit := func(ctx context.Context) error { return r.permitSecondaryChecks(ctx, caller) }
 	evaluator := &celeval.Evaluator{
 		Compiler: r.compilers.Conditions,
 		Bound:    r.compilers.Bound,
@@ -130,7 +131,7 @@ func (r *REST) decide(ctx context.Context, caller user.Info, request *authorizat
 			Authorizer: r.chain,
 			User:       data.GetUserInfo(),
 			Resource:   data,
-			Permit:     func(ctx context.Context) error { return r.permitSecondaryChecks(ctx, caller) },
+			Permit:     permit,
 		},
 	}
 	if request.Operation == "" {
@@ -140,24 +141,15 @@ func (r *REST) decide(ctx context.Context, caller user.Info, request *authorizat
 		return authorization.Chained(sets...).Evaluate(ctx, measured), nil
 	}
 	authored := authorization.Chained(r.chain.WithAuthors(sets...)...)
-	permit := func(ctx context.Context) error { return r.permitSecondaryChecks(ctx, caller) }
 	return authored.Evaluate(ctx, authorization.EvaluatorForCaller(data, evaluator, permit)), nil
 }
 
 var errSecondaryChecks = errors.New("conditions that use the variable authorizer, or that only the authorizer that returned them can evaluate, are evaluated only for callers who may create subjectaccessreviews")
 
 // permitSecondaryChecks returns an error for callers who must not learn the permissions of other
-// users from the result of a condition: they need permission to create subjectaccessreviews of authorization.k8s.io. That
-// permission counts for the reviews of authorization.proviso.dev, too.
+// users from the result of a condition.
 func (r *REST) permitSecondaryChecks(ctx context.Context, caller user.Info) error {
-	decision, _, err := r.chain.Authorize(ctx, authorizer.AttributesRecord{
-		User:            caller,
-		Verb:            "create",
-		APIGroup:        authorizationapi.GroupName,
-		APIVersion:      "v1",
-		Resource:        "subjectaccessreviews",
-		ResourceRequest: true,
-	})
+	decision, _, err := r.chain.Authorize(ctx, virtual.CreateReviews(caller))
 	if err != nil {
 		return err
 	}

@@ -93,17 +93,9 @@ func (r *REST) answer(ctx context.Context, review *authorizationapi.Impersonatio
 
 var errOthers = errors.New("a review that names its requester needs permission to create subjectaccessreviews")
 
-// permitOthers returns an error for callers who must not learn the permissions of other users: they need permission to create
-// subjectaccessreviews of authorization.k8s.io. That permission counts for the reviews of authorization.proviso.dev, too.
+// permitOthers returns an error for callers who must not learn the permissions of other users.
 func (r *REST) permitOthers(ctx context.Context, caller user.Info) error {
-	decision, _, err := r.reviews.Chain.Authorize(ctx, authorizer.AttributesRecord{
-		User:            caller,
-		Verb:            "create",
-		APIGroup:        authorizationapi.GroupName,
-		APIVersion:      "v1",
-		Resource:        "subjectaccessreviews",
-		ResourceRequest: true,
-	})
+	decision, _, err := r.reviews.Chain.Authorize(ctx, virtual.CreateReviews(caller))
 	if decision == authorizer.DecisionAllow {
 		return nil
 	}
@@ -131,4 +123,43 @@ func (r *REST) review(ctx context.Context, requester user.Info, spec *authorizat
 		status.RequestDecision = &decision
 	}
 	return status
+}
+
+// AsInBody is the name in the path if only the body names the user to impersonate. It is needed
+// for user names with a slash, which cannot be a path segment.
+const AsInBody = "-"
+
+// Subresource answers the same reviews, with the user to impersonate in the path.
+type Subresource struct {
+	virtual.Resource
+	reviews *REST
+}
+
+var _ rest.NamedCreater = &Subresource{}
+
+// NewSubresource returns the storage of the subresource.
+func NewSubresource(reviews *REST) *Subresource {
+	return &Subresource{Resource: reviews.Resource, reviews: reviews}
+}
+
+// RunsValidatingAdmission marks a storage that runs admission before it answers.
+func (s *Subresource) RunsValidatingAdmission() {}
+
+// Create answers a review. The name in the path is the user to impersonate. If the body has a user
+// as well, both must be equal, unless the name is AsInBody.
+func (s *Subresource) Create(ctx context.Context, name string, obj runtime.Object, createValidation rest.ValidateObjectFunc, _ *metav1.CreateOptions) (runtime.Object, error) {
+	review, ok := obj.(*authorizationapi.ImpersonationReview)
+	if !ok {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("not an ImpersonationReview: %T", obj))
+	}
+	var errs field.ErrorList
+	switch username := &review.Spec.Impersonate.Username; {
+	case name == AsInBody || *username == name:
+	case *username == "":
+		*username = name
+	default:
+		errs = append(errs, field.Invalid(field.NewPath("spec", "impersonate", "username"), *username,
+			fmt.Sprintf("must equal the name in the path, %q, which may be %q instead", name, AsInBody)))
+	}
+	return s.reviews.answer(ctx, review, errs, createValidation)
 }

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -75,8 +76,8 @@ func NewAuthors(chain authorizer.UnconditionalAuthorizer, restricted Restricted)
 // guard is the stored.Guard of one policy kind, ClusterAuthorizationPolicy or AuthorizationPolicy. Before a policy is
 // written, it applies the rules of Authors to the user who writes it.
 type guard struct {
-	authors *Authors
-	kind    kind
+	*Authors
+	kind kind
 	// checksForOthers is Checker.ChecksForOthers.
 	checksForOthers func(spec *policy.AuthorizationPolicySpec, namespace string) bool
 }
@@ -85,16 +86,16 @@ var _ stored.Guard = &guard{}
 
 // MayCreate implements stored.Guard.
 func (g *guard) MayCreate(ctx context.Context, obj runtime.Object) error {
-	w, err := g.authors.write(ctx, g.kind, obj)
+	w, err := g.write(ctx, obj)
 	if err != nil {
 		return err
 	}
-	return g.mayWrite(w, isRestriction(w.policy))
+	return w.mayWrite(isRestriction(w.policy))
 }
 
 // MayUpdate implements stored.Guard.
 func (g *guard) MayUpdate(ctx context.Context, obj, old runtime.Object) error {
-	w, err := g.authors.write(ctx, g.kind, obj)
+	w, err := g.write(ctx, obj)
 	if err != nil {
 		return err
 	}
@@ -102,20 +103,20 @@ func (g *guard) MayUpdate(ctx context.Context, obj, old runtime.Object) error {
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	if sameSpec(w.policy, before) {
+	if apiequality.Semantic.DeepEqual(w.policy.Spec, before.Spec) {
 		return nil
 	}
 	//guard:policies-checks-others-changes
-	return g.mayWrite(w, isRestriction(w.policy) || isRestriction(before))
+	return w.mayWrite(isRestriction(w.policy) || isRestriction(before))
 }
 
 // mayWrite returns an error unless the author may write the specification. restricts says that the write needs the verb restrict.
-func (g *guard) mayWrite(w *write, restricts bool) error {
+func (w *write) mayWrite(restricts bool) error {
 	if err := w.need(restricts, !isRestriction(w.policy)); err != nil {
 		return err
 	}
 	//guard:policies-checks-others
-	if g.checksForOthers(w.policy.Spec, w.policy.Meta.Namespace) {
+	if w.checksForOthers(w.policy.Spec, w.policy.Meta.Namespace) {
 		return w.mayReview()
 	}
 	return nil
@@ -123,7 +124,7 @@ func (g *guard) mayWrite(w *write, restricts bool) error {
 
 // MayDelete implements stored.Guard.
 func (g *guard) MayDelete(ctx context.Context, obj runtime.Object) error {
-	w, err := g.authors.write(ctx, g.kind, obj)
+	w, err := g.write(ctx, obj)
 	if err != nil {
 		return err
 	}
@@ -138,7 +139,7 @@ func (g *guard) MayDeleteUnread(ctx context.Context, name string) error {
 	if g.kind.namespaced {
 		p.Meta.Namespace = genericapirequest.NamespaceValue(ctx)
 	}
-	w, err := g.authors.write(ctx, g.kind, obj)
+	w, err := g.write(ctx, obj)
 	if err != nil {
 		return err
 	}
@@ -150,22 +151,19 @@ func isRestriction(p parts) bool { return p.Spec.Effect != policy.PolicyEffectAl
 
 // write is one write of a policy by its author.
 type write struct {
+	*guard
 	//nolint:containedctx // lives for one request
 	ctx    context.Context
-	chain  authorizer.UnconditionalAuthorizer
-	kind   kind
 	policy parts
 	author user.Info
-	// restricted returns the policy that restricts the author.
-	restricted Restricted
 }
 
-func (a *Authors) write(ctx context.Context, k kind, obj runtime.Object) (*write, error) {
+func (g *guard) write(ctx context.Context, obj runtime.Object) (*write, error) {
 	p, err := partsOf(obj)
 	if err != nil {
 		return nil, apierrors.NewInternalError(err)
 	}
-	w := &write{ctx: ctx, chain: a.chain, kind: k, policy: p, restricted: a.restricted}
+	w := &write{guard: g, ctx: ctx, policy: p}
 	author, ok := genericapirequest.UserFrom(ctx)
 	if !ok || author == nil {
 		return nil, w.forbidden("the request has no user")

@@ -388,7 +388,7 @@ func TestTable(t *testing.T) {
 	if table.ResourceVersion != "7" || table.Continue != "c" || table.RemainingItemCount == nil || *table.RemainingItemCount != 5 {
 		t.Errorf("got the list metadata %+v, want that of the list", table.ListMeta)
 	}
-	single := &policy.AuthorizationPolicy{ObjectMeta: metav1.ObjectMeta{Name: "one", Namespace: "n", ResourceVersion: "8"}}
+	single := &policy.ClusterAuthorizationPolicy{ObjectMeta: metav1.ObjectMeta{Name: "one", ResourceVersion: "8"}}
 	table, err = f.Status.ConvertToTable(t.Context(), single, &metav1.TableOptions{NoHeaders: true})
 	if err != nil || len(table.ColumnDefinitions) != 0 || len(table.Rows) != 1 || table.ResourceVersion != "8" || table.Rows[0].Object.Object != runtime.Object(single) {
 		t.Errorf("got %+v, %v, want one row without headers", table, err)

@@ -8,11 +8,11 @@ package authorizationpolicy
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/proviso-authz/proviso/apis/policy"
@@ -23,33 +23,28 @@ import (
 // conditions, and leaves room for the other columns.
 const shownCharacters = 60
 
-// table prints policies.
-var table = stored.Table{
-	Columns: []metav1.TableColumnDefinition{
-		{Name: "Name", Type: "string", Format: "name", Description: "Name of the policy"},
-		{Name: "Effect", Type: "string", Description: "Effect of the policy on the requests that match"},
-		{Name: "Enforcement", Type: "string", Description: "Whether the policy decides requests (Enforce) or only counts them (Audit)"},
-		{Name: "Subjects", Type: "string", Description: "Users and groups whose requests match"},
-		{Name: "Resources", Type: "string", Description: "Resources and paths of requests that match"},
-		{Name: "Condition", Type: "string", Description: "Condition for the effect, shortened"},
-		{Name: "Ready", Type: "string", Description: "Whether the current version of the policy is applied"},
-		{Name: "Effective", Type: "string", Description: "Whether the policy decides all requests that its rules describe"},
-		{Name: "Audited", Type: "string", Description: "Number of requests that a policy with the enforcement Audit would have decided"},
-		{Name: "Warnings", Type: "integer", Description: "Number of mistakes in status.typeChecking"},
-		{Name: "Age", Type: "string", Description: "Time since the policy was created"},
-		{Name: "Description", Type: "string", Priority: 1, Description: "Purpose of the policy"},
-	},
-	Cells: func(obj runtime.Object, name, age string) ([]any, error) {
-		p, err := partsOf(obj)
-		if err != nil {
-			return nil, err
-		}
-		return []any{
-			name, string(p.Spec.Effect), enforcementOf(p.Spec), subjectsOf(p.Spec), resourcesOf(p.Spec), shorten(p.Spec.Condition),
-			stored.ConditionCell(p.Status.Conditions, policy.PolicyReady), stored.ConditionCell(p.Status.Conditions, policy.PolicyEffective), auditedBy(p), warningsOf(p.Status), age,
-			stored.LineCell(p.Spec.Description),
-		}, nil
-	},
+// columns are the columns of the table of policies.
+var columns = []metav1.TableColumnDefinition{
+	{Name: "Name", Type: "string", Format: "name", Description: "Name of the policy"},
+	{Name: "Effect", Type: "string", Description: "Effect of the policy on the requests that match"},
+	{Name: "Enforcement", Type: "string", Description: "Whether the policy decides requests (Enforce) or only counts them (Audit)"},
+	{Name: "Subjects", Type: "string", Description: "Users and groups whose requests match"},
+	{Name: "Resources", Type: "string", Description: "Resources and paths of requests that match"},
+	{Name: "Condition", Type: "string", Description: "Condition for the effect, shortened"},
+	{Name: "Ready", Type: "string", Description: "Whether the current version of the policy is applied"},
+	{Name: "Effective", Type: "string", Description: "Whether the policy decides all requests that its rules describe"},
+	{Name: "Audited", Type: "string", Description: "Number of requests that a policy with the enforcement Audit would have decided"},
+	{Name: "Warnings", Type: "integer", Description: "Number of mistakes in status.typeChecking"},
+	{Name: "Age", Type: "string", Description: "Time since the policy was created"},
+	{Name: "Description", Type: "string", Priority: 1, Description: "Purpose of the policy"},
+}
+
+func cells(p parts, name, age string) []any {
+	return []any{
+		name, string(p.Spec.Effect), enforcementOf(p.Spec), subjectsOf(p.Spec), resourcesOf(p.Spec), shorten(p.Spec.Condition),
+		stored.ConditionCell(p.Status.Conditions, policy.PolicyReady), stored.ConditionCell(p.Status.Conditions, policy.PolicyEffective), auditedBy(p), warningsOf(p.Status), age,
+		stored.LineCell(p.Spec.Description),
+	}
 }
 
 // enforcementOf returns the enforcement of a policy. A policy that was made without it is enforced.
@@ -125,7 +120,7 @@ func resourcesOf(spec *policy.AuthorizationPolicySpec) string {
 	var entries []string
 	seen := sets.New[string]()
 	for _, rule := range spec.Rules {
-		for _, entry := range append(append([]string{}, rule.Resources...), rule.NonResourceURLs...) {
+		for _, entry := range slices.Concat(rule.Resources, rule.NonResourceURLs) {
 			if !seen.Has(entry) {
 				entries = append(entries, entry)
 			}

@@ -15,10 +15,10 @@ package enforcementconfiguration
 
 import (
 	"errors"
+	"fmt"
 
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/generic"
 
@@ -50,31 +50,26 @@ func NewStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, au
 	if authors == nil {
 		return nil, errIncomplete
 	}
-	configurations, status, err := stored.New(stored.Kind[policy.EnforcementConfigurationSpec, policy.EnforcementConfigurationStatus]{
+	configurations, status, err := stored.New(stored.Kind[*policy.EnforcementConfiguration, policy.EnforcementConfigurationSpec, policy.EnforcementConfigurationStatus]{
 		Resource:   policy.Resource(resource),
 		Singular:   policy.Resource(singular),
 		Version:    v1alpha1.SchemeGroupVersion,
 		Categories: []string{"authorization"},
 		New:        func() runtime.Object { return &policy.EnforcementConfiguration{} },
 		NewList:    func() runtime.Object { return &policy.EnforcementConfigurationList{} },
-		Parts: func(obj runtime.Object) parts {
-			c := obj.(*policy.EnforcementConfiguration)
+		Parts: func(c *policy.EnforcementConfiguration) parts {
 			return parts{Meta: &c.ObjectMeta, Spec: &c.Spec, Status: &c.Status}
 		},
-		Validate: func(obj runtime.Object) field.ErrorList {
-			return validation.ValidateEnforcementConfiguration(obj.(*policy.EnforcementConfiguration))
-		},
-		ValidateUpdate: func(obj, old runtime.Object) field.ErrorList {
-			return validation.ValidateEnforcementConfigurationUpdate(obj.(*policy.EnforcementConfiguration), old.(*policy.EnforcementConfiguration))
-		},
-		ValidateStatusUpdate: func(obj, old runtime.Object) field.ErrorList {
-			return validation.ValidateEnforcementConfigurationStatusUpdate(obj.(*policy.EnforcementConfiguration), old.(*policy.EnforcementConfiguration))
-		},
+		Validate:             validation.ValidateEnforcementConfiguration,
+		ValidateUpdate:       validation.ValidateEnforcementConfigurationUpdate,
+		ValidateStatusUpdate: validation.ValidateEnforcementConfigurationStatusUpdate,
 		Guard: &stored.VerbGuard{
 			Authors: authors, Verb: verbEscalate, Resource: policy.Resource(resource), Version: v1alpha1.SchemeGroupVersion.Version,
-			Writes: "create or change an enforcement configuration, which leaves conditions to another server", SameSpec: sameSpec, FreeDeletes: true,
+			Writes: "create or change an enforcement configuration, which leaves conditions to another server", FreeDeletes: true,
+			Spec: func(obj runtime.Object) any { return obj.(*policy.EnforcementConfiguration).Spec },
 		},
-		Table: table,
+		Columns: columns,
+		Cells:   cells,
 	}, scheme, optsGetter)
 	if err != nil {
 		return nil, err
@@ -85,9 +80,22 @@ func NewStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, au
 // parts are the parts of a configuration.
 type parts = stored.Parts[policy.EnforcementConfigurationSpec, policy.EnforcementConfigurationStatus]
 
-// sameSpec reports whether two configurations have equal specifications.
-func sameSpec(a, b runtime.Object) bool {
-	x, ok := a.(*policy.EnforcementConfiguration)
-	y, also := b.(*policy.EnforcementConfiguration)
-	return ok && also && apiequality.Semantic.DeepEqual(x.Spec, y.Spec)
+// columns are the columns of the table of configurations.
+var columns = []metav1.TableColumnDefinition{
+	{Name: "Name", Type: "string", Format: "name", Description: "Name of the configuration"},
+	{Name: "Group", Type: "string", Description: "API group of the resources"},
+	{Name: "Versions", Type: "string", Description: "Versions in which the server enforces conditions"},
+	{Name: "Resources", Type: "string", Description: "Resources on which the server enforces conditions"},
+	{Name: "Service", Type: "string", Description: "Service of the server"},
+	{Name: "Effective", Type: "string", Description: "Whether requests pass on conditions in all of the versions"},
+	{Name: "Age", Type: "string", Description: "Time since the configuration was created"},
+	{Name: "Description", Type: "string", Priority: 1, Description: "Purpose of the configuration"},
+}
+
+func cells(p parts, name, age string) []any {
+	service := p.Spec.Service
+	return []any{
+		name, p.Spec.APIGroup, stored.ListCell(p.Spec.APIVersions), stored.ListCell(p.Spec.Resources), fmt.Sprintf("%s/%s:%d", service.Namespace, service.Name, service.Port),
+		stored.ConditionCell(p.Status.Conditions, policy.EnforcementEffective), age, stored.LineCell(p.Spec.Description),
+	}
 }

@@ -8,7 +8,7 @@ SPDX-License-Identifier: Apache-2.0
 // Invariants:
 //
 //   - Every write is validated, updates as strictly as creations, and an invalid mapping is not stored.
-//   - Few mappings are written at the same time, since each is compiled: see stored.Writes.
+//   - Few mappings are written at the same time, since each is compiled: see stored.NewWrites.
 //   - The status is written through /status only, and /status writes nothing else.
 //   - A mapping decides which verbs fields need, and a change can remove a restriction. Its author needs the verb restrict on it,
 //     in addition to the permission for the request itself.
@@ -20,8 +20,9 @@ import (
 	"context"
 	"errors"
 
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/registry/generic"
@@ -63,7 +64,7 @@ func NewStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, ch
 		return nil, errIncomplete
 	}
 	//guard:mappings-many-writes
-	mappings, status, err := stored.New(stored.Kind[policy.FieldPermissionMappingSpec, policy.FieldPermissionMappingStatus]{
+	mappings, status, err := stored.New(stored.Kind[*policy.FieldPermissionMapping, policy.FieldPermissionMappingSpec, policy.FieldPermissionMappingStatus]{
 		Resource:   policy.Resource(resource),
 		Singular:   policy.Resource(singular),
 		Version:    v1alpha1.SchemeGroupVersion,
@@ -71,36 +72,23 @@ func NewStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, ch
 		Categories: []string{"authorization"},
 		New:        func() runtime.Object { return &policy.FieldPermissionMapping{} },
 		NewList:    func() runtime.Object { return &policy.FieldPermissionMappingList{} },
-		Parts: func(obj runtime.Object) parts {
-			m := obj.(*policy.FieldPermissionMapping)
+		Parts: func(m *policy.FieldPermissionMapping) parts {
 			return parts{Meta: &m.ObjectMeta, Spec: &m.Spec, Status: &m.Status}
 		},
-		Validate: func(obj runtime.Object) field.ErrorList {
-			return validation.ValidateFieldPermissionMapping(obj.(*policy.FieldPermissionMapping))
-		},
-		ValidateUpdate: func(obj, old runtime.Object) field.ErrorList {
-			return validation.ValidateFieldPermissionMappingUpdate(obj.(*policy.FieldPermissionMapping), old.(*policy.FieldPermissionMapping))
-		},
-		ValidateStatusUpdate: func(obj, old runtime.Object) field.ErrorList {
-			return validation.ValidateFieldPermissionMappingStatusUpdate(obj.(*policy.FieldPermissionMapping), old.(*policy.FieldPermissionMapping))
-		},
-		Check: func(obj runtime.Object) ([]string, field.ErrorList) {
-			m := obj.(*policy.FieldPermissionMapping)
-			return checker(m.Name, &m.Spec)
-		},
-		Warn: func(ctx context.Context, obj runtime.Object) []string {
-			if warner == nil {
-				return nil
-			}
-			return warner(ctx, obj.(*policy.FieldPermissionMapping))
-		},
-		OwnFinalizers: []string{v1alpha1.BarrierFinalizer},
-		Begin:         stored.NewWrites("mappings", false).Begin,
+		Validate:             validation.ValidateFieldPermissionMapping,
+		ValidateUpdate:       validation.ValidateFieldPermissionMappingUpdate,
+		ValidateStatusUpdate: validation.ValidateFieldPermissionMappingStatusUpdate,
+		Check:                func(p parts) ([]string, field.ErrorList) { return checker(p.Meta.Name, p.Spec) },
+		Warn:                 warner,
+		OwnFinalizers:        []string{v1alpha1.BarrierFinalizer},
+		Begin:                stored.NewWrites("mappings", false),
 		Guard: &stored.VerbGuard{
 			Authors: authors, Verb: verbRestrict, Resource: policy.Resource(resource), Version: v1alpha1.SchemeGroupVersion.Version,
-			Writes: "create, change or delete a mapping, which decides which verbs fields need", SameSpec: sameSpec,
+			Writes: "create, change or delete a mapping, which decides which verbs fields need",
+			Spec:   func(obj runtime.Object) any { return obj.(*policy.FieldPermissionMapping).Spec },
 		},
-		Table: table,
+		Columns: columns,
+		Cells:   cells,
 	}, scheme, optsGetter)
 	if err != nil {
 		return nil, err
@@ -111,9 +99,30 @@ func NewStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, ch
 // parts are the parts of a mapping.
 type parts = stored.Parts[policy.FieldPermissionMappingSpec, policy.FieldPermissionMappingStatus]
 
-// sameSpec reports whether two mappings have equal specifications.
-func sameSpec(a, b runtime.Object) bool {
-	x, ok := a.(*policy.FieldPermissionMapping)
-	y, also := b.(*policy.FieldPermissionMapping)
-	return ok && also && apiequality.Semantic.DeepEqual(x.Spec, y.Spec)
+// columns are the columns of the table of mappings.
+var columns = []metav1.TableColumnDefinition{
+	{Name: "Name", Type: "string", Format: "name", Description: "Name of the mapping"},
+	{Name: "Resources", Type: "string", Description: "Resources with these fields"},
+	{Name: "Permissions", Type: "string", Description: "The permissions that the fields need"},
+	{Name: "Excluded", Type: "string", Description: "Fields that permission on the object does not include"},
+	{Name: "Ready", Type: "string", Description: "Whether the current version of the mapping is applied completely"},
+	{Name: "Age", Type: "string", Description: "Time since the mapping was created"},
+	{Name: "Description", Type: "string", Priority: 1, Description: "Purpose of the mapping"},
+}
+
+func cells(p parts, name, age string) []any {
+	var resources, permissions, excluded []string
+	for _, r := range p.Spec.Resources {
+		resources = append(resources, schema.GroupResource{Group: r.APIGroup, Resource: r.Resource}.String())
+	}
+	for _, f := range p.Spec.Fields {
+		permissions = append(permissions, f.Permission)
+		if f.Exclusion != nil {
+			excluded = append(excluded, f.Path)
+		}
+	}
+	return []any{
+		name, stored.ListCell(resources), stored.ListCell(permissions), stored.ListCell(excluded),
+		stored.ConditionCell(p.Status.Conditions, policy.PolicyReady), age, stored.LineCell(p.Spec.Description),
+	}
 }

@@ -69,19 +69,14 @@ func NewController(config Config) (c *Controller, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c.informer, err = controller.Follow(c.Controller, &policyv1alpha1.EnforcementConfiguration{}, config.Client.PolicyV1alpha1().EnforcementConfigurations(), config.Revision, func(any) {})
+	client := config.Client.PolicyV1alpha1().EnforcementConfigurations()
+	c.informer, err = controller.Follow(c.Controller, &policyv1alpha1.EnforcementConfiguration{}, client, config.Revision, func(any) {})
 	return c, err
 }
 
 // publish publishes the configurations, and enqueues them.
 func (c *Controller) publish() {
-	var stored []*policyv1alpha1.EnforcementConfiguration
-	for _, obj := range c.informer.GetStore().List() {
-		if s, ok := obj.(*policyv1alpha1.EnforcementConfiguration); ok {
-			stored = append(stored, s)
-		}
-	}
-	c.config.Enforcement.publish(stored)
+	c.config.Enforcement.publish(controller.ObjectsOf[*configuration](c.informer))
 	c.Recheck()
 }
 
@@ -146,9 +141,8 @@ func (c *Controller) effective(s *policyv1alpha1.EnforcementConfiguration) metav
 		return condition
 	}
 	var problems []string
-	compared := configurationOf(s)
-	for _, version := range compared.versions {
-		if serving := c.config.Enforcement.serving(compared, version); serving != registration.ServingRegistered {
+	for _, version := range s.Spec.APIVersions {
+		if serving := c.config.Enforcement.serving(s, version); serving != registration.ServingRegistered {
 			if condition.Reason == "" {
 				condition.Reason = string(serving)
 			}

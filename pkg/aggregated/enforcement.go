@@ -43,51 +43,33 @@ var (
 	subresourceVerbs = []string{"update", "patch"}
 )
 
+// configuration is an EnforcementConfiguration that is stored. It is immutable.
+type configuration = policyv1alpha1.EnforcementConfiguration
+
 // Enforcement reports for which requests other servers enforce conditions. Its methods may be called concurrently.
 type Enforcement struct {
-	freshness.Source[configurations]
+	freshness.Source[[]*configuration]
 	services Services
-}
-
-// configurations are the stored configurations by API group. They are immutable.
-type configurations struct {
-	byGroup map[string][]*configuration
-	all     []*configuration
-}
-
-// configuration is an EnforcementConfiguration.
-type configuration struct {
-	name                string
-	group               string
-	versions, resources []string
-	service             registration.Service
-	isDeleted           bool
 }
 
 // NewEnforcement returns an Enforcement without configurations. Without services, no server is known.
 func NewEnforcement(services Services) *Enforcement { return &Enforcement{services: services} }
 
 // publish replaces the configurations.
-func (e *Enforcement) publish(stored []*policyv1alpha1.EnforcementConfiguration) {
-	published := &configurations{byGroup: map[string][]*configuration{}}
-	for _, s := range stored {
-		c := configurationOf(s)
-		published.all = append(published.all, c)
-		published.byGroup[c.group] = append(published.byGroup[c.group], c)
+func (e *Enforcement) publish(stored []*configuration) {
+	published := make([]*configuration, 0, len(stored))
+	for _, c := range stored {
+		published = append(published, c.DeepCopy())
 	}
-	slices.SortFunc(published.all, func(a, b *configuration) int { return strings.Compare(a.name, b.name) })
-	e.Store(published)
+	slices.SortFunc(published, func(a, b *configuration) int { return strings.Compare(a.Name, b.Name) })
+	e.Store(&published)
 }
 
-func configurationOf(s *policyv1alpha1.EnforcementConfiguration) *configuration {
-	return &configuration{
-		name: s.Name, group: s.Spec.APIGroup, versions: slices.Clone(s.Spec.APIVersions), resources: slices.Clone(s.Spec.Resources), isDeleted: s.DeletionTimestamp != nil,
-		service: registration.Service{Namespace: s.Spec.Service.Namespace, Name: s.Spec.Service.Name, Port: ptr.To(s.Spec.Service.Port)},
-	}
-}
+// all returns the configurations by name, none if they have not been read.
+func (e *Enforcement) all() []*configuration { return ptr.Deref(e.Current(), nil) }
 
 // IsEmpty reports whether there are no configurations.
-func (e *Enforcement) IsEmpty() bool { return e.Current() == nil || len(e.Current().all) == 0 }
+func (e *Enforcement) IsEmpty() bool { return len(e.all()) == 0 }
 
 // IsRead reports whether the configurations have been read, and the APIServices if there are configurations. Without Services it does
 // not wait for APIServices.
@@ -104,24 +86,26 @@ func (e *Enforcement) Enforces(a authorizer.Attributes) bool {
 // Configuration returns the name of a configuration that is about a request, whether or not it counts, or "".
 func (e *Enforcement) Configuration(a authorizer.Attributes) string {
 	if found := e.about(a, func(*configuration) bool { return true }); found != nil {
-		return found.name
+		return found.Name
 	}
 	return ""
 }
 
 // about returns the first configuration that is about a request and meets a condition, or nil.
 func (e *Enforcement) about(a authorizer.Attributes, is func(*configuration) bool) *configuration {
-	current := e.Current()
-	if current == nil || !a.IsResourceRequest() {
+	if !a.IsResourceRequest() {
 		return nil
 	}
 	path := a.GetResource()
 	if a.GetSubresource() != "" {
 		path += "/" + a.GetSubresource()
 	}
-	for _, c := range current.byGroup[a.GetAPIGroup()] {
+	for _, c := range e.all() {
+		if c.Spec.APIGroup != a.GetAPIGroup() {
+			continue
+		}
 		//guard:aggregated-verbs
-		if slices.Contains(c.resources, path) && slices.Contains(verbsOf(path), a.GetVerb()) && slices.Contains(c.versions, a.GetAPIVersion()) && is(c) {
+		if slices.Contains(c.Spec.Resources, path) && slices.Contains(verbsOf(path), a.GetVerb()) && slices.Contains(c.Spec.APIVersions, a.GetAPIVersion()) && is(c) {
 			return c
 		}
 	}
@@ -145,12 +129,13 @@ func verbsOf(path string) []string {
 func (e *Enforcement) serving(c *configuration, version string) registration.Serving {
 	switch {
 	//guard:aggregated-configurations-being-deleted
-	case c.isDeleted:
+	case c.DeletionTimestamp != nil:
 		return registration.ServingUnknown
 	case e.services == nil:
 		return registration.ServingUnknown
 	}
-	return e.services.Serving(schema.GroupVersion{Group: c.group, Version: version}, &c.service)
+	service := &registration.Service{Namespace: c.Spec.Service.Namespace, Name: c.Spec.Service.Name, Port: &c.Spec.Service.Port}
+	return e.services.Serving(schema.GroupVersion{Group: c.Spec.APIGroup, Version: version}, service)
 }
 
 // Resource is a resource, or a subresource, of a configuration in one version.
@@ -169,19 +154,16 @@ type Resource struct {
 
 // Resources returns the resources of all configurations, by name.
 func (e *Enforcement) Resources() []Resource {
-	current, isStale := e.Current(), e.Stale() != ""
-	if current == nil {
-		return nil
-	}
+	isStale := e.Stale() != ""
 	var resources []Resource
-	for _, c := range current.all {
-		for _, version := range c.versions {
+	for _, c := range e.all() {
+		for _, version := range c.Spec.APIVersions {
 			serving := e.serving(c, version)
 			isEnforced := !isStale && serving == registration.ServingRegistered
-			for _, path := range c.resources {
+			for _, path := range c.Spec.Resources {
 				resource, subresource, _ := strings.Cut(path, "/")
 				resources = append(resources, Resource{
-					Configuration: c.name, Version: version, Resource: schema.GroupResource{Group: c.group, Resource: resource}, Subresource: subresource,
+					Configuration: c.Name, Version: version, Resource: schema.GroupResource{Group: c.Spec.APIGroup, Resource: resource}, Subresource: subresource,
 					Verbs: verbsOf(path), Serving: serving, IsEnforced: isEnforced,
 				})
 			}

@@ -101,7 +101,9 @@ type Client[L runtime.Object] interface {
 // Follow returns an informer of the objects of a client, which are like example. Run runs the informer, so Follow must be called
 // before. The function revision returns the current revision of the store that holds these objects, and must not be nil.
 // Before a change of an object is published, observe is called with the object.
-func Follow[K comparable, L runtime.Object](c *Controller[K], example runtime.Object, client Client[L], revision Revision, observe func(obj any)) (cache.SharedIndexInformer, error) {
+func Follow[K comparable, L runtime.Object](
+	c *Controller[K], example runtime.Object, client Client[L], revision Revision, observe func(obj any),
+) (cache.SharedIndexInformer, error) {
 	if revision == nil {
 		return nil, fmt.Errorf("%s: %w", c.config.Name, errNoRevision)
 	}
@@ -125,6 +127,16 @@ func Follow[K comparable, L runtime.Object](c *Controller[K], example runtime.Ob
 		AddFunc: note, UpdateFunc: func(_, obj any) { note(obj) }, DeleteFunc: note,
 	})
 	return informer, err
+}
+
+// ObjectsOf returns the objects of an informer, which belong to the cache.
+func ObjectsOf[T any](informer cache.SharedIndexInformer) (objects []T) {
+	for _, obj := range informer.GetStore().List() {
+		if object, ok := obj.(T); ok {
+			objects = append(objects, object)
+		}
+	}
+	return objects
 }
 
 // Enqueue schedules writing the status of an object.

@@ -14,23 +14,18 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-const (
-	metricsNamespace = "proviso"
-	metricsSubsystem = "granular"
-)
-
 var (
 	evaluations = metrics.NewCounterVec(&metrics.CounterOpts{
-		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "evaluations_total", StabilityLevel: metrics.ALPHA,
+		Namespace: "proviso", Subsystem: "granular", Name: "evaluations_total", StabilityLevel: metrics.ALPHA,
 		Help: "Writes whose changed fields were checked, by side, include or exclude, and by result: allow, refuse, or error if the check failed and the write was refused.",
 	}, []string{"side", "result"})
 	checks = metrics.NewHistogramVec(&metrics.HistogramOpts{
-		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "checks", StabilityLevel: metrics.ALPHA,
+		Namespace: "proviso", Subsystem: "granular", Name: "checks", StabilityLevel: metrics.ALPHA,
 		Help:    "Authorization checks that the fields of one write caused, by side.",
 		Buckets: []float64{0, 1, 2, 3, 4, 6, 8, 12, 16, 32, 64},
 	}, []string{"side"})
 	duration = metrics.NewHistogramVec(&metrics.HistogramOpts{
-		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "duration_seconds", StabilityLevel: metrics.ALPHA,
+		Namespace: "proviso", Subsystem: "granular", Name: "duration_seconds", StabilityLevel: metrics.ALPHA,
 		Help:    "Time that it took to compare the objects of a write and to check its fields, by side, in seconds.",
 		Buckets: []float64{1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, .1, .2, .5, 1, 2, 5, 10},
 	}, []string{"side"})

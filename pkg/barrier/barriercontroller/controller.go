@@ -8,6 +8,7 @@ package barriercontroller
 import (
 	"context"
 	"errors"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,11 +17,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -183,7 +187,8 @@ func (c *Controller) follow() (err error) {
 		return err
 	}
 	if c.config.StoresMappings {
-		c.mappings, err = controller.Follow(c.Controller, &policyv1alpha1.FieldPermissionMapping{}, stored.FieldPermissionMappings(), c.revisionOf("fieldpermissionmappings"), c.observe)
+		c.mappings, err = controller.Follow(c.Controller, &policyv1alpha1.FieldPermissionMapping{},
+			stored.FieldPermissionMappings(), c.revisionOf("fieldpermissionmappings"), c.observe)
 		if err != nil {
 			return err
 		}
@@ -344,4 +349,40 @@ func (c *Controller) Run(ctx context.Context) {
 	})
 	<-ctx.Done()
 	c.queue.ShutDown()
+}
+
+// LeaseName is the name of the Lease whose holder writes barriers.
+const LeaseName = "proviso-barriers"
+
+// The times of the election, which are the defaults of the components of Kubernetes. Without a leader, barriers stay as they are.
+const (
+	leaseDuration = 15 * time.Second
+	renewDeadline = 10 * time.Second
+	retryPeriod   = 2 * time.Second
+)
+
+// elect calls lead while this process holds the Lease, again and again until ctx ends.
+func (c *Controller) elect(ctx context.Context, lead func(context.Context)) {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "proviso"
+	}
+	lock := &resourcelock.LeaseLock{
+		LeaseMeta: metav1.ObjectMeta{Namespace: c.config.Namespace, Name: LeaseName}, Client: c.config.KubeAPIServer.CoordinationV1(),
+		LockConfig: resourcelock.ResourceLockConfig{Identity: host + "_" + string(uuid.NewUUID())},
+	}
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+			Lock: lock, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod, ReleaseOnCancel: true, Name: LeaseName,
+			Callbacks: leaderelection.LeaderCallbacks{
+				OnStartedLeading: lead,
+				OnStoppedLeading: func() {},
+			},
+		})
+		if err != nil {
+			klog.FromContext(ctx).Error(err, "Cannot take part in the election of the replica that writes barriers")
+			return
+		}
+		elector.Run(ctx)
+	}, retryPeriod)
 }

@@ -13,10 +13,10 @@ import (
 	"strings"
 	"sync"
 
-	policyapi "github.com/proviso-authz/proviso/apis/policy"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/barrier"
+	"github.com/proviso-authz/proviso/pkg/controller"
 	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 )
 
@@ -82,13 +82,9 @@ func (t *mappingTable) current(stored []*policyv1alpha1.FieldPermissionMapping) 
 	if t.table != nil && t.built == identity {
 		return t.table, t.number, nil
 	}
-	hubs := make([]*policyapi.FieldPermissionMapping, 0, len(stored))
-	for _, m := range stored {
-		hub := &policyapi.FieldPermissionMapping{}
-		if err := policyv1alpha1.Convert_v1alpha1_FieldPermissionMapping_To_policy_FieldPermissionMapping(m.DeepCopy(), hub, nil); err != nil {
-			return nil, 0, err
-		}
-		hubs = append(hubs, hub)
+	hubs, err := mapping.FromStored(stored)
+	if err != nil {
+		return nil, 0, err
 	}
 	t.table, t.built = mapping.NewTable(hubs...), identity
 	t.number++
@@ -120,13 +116,9 @@ func (c *Controller) observeMapping(changed string) {
 }
 
 // storedMappings returns the mappings in the cache that are not being deleted.
-func (c *Controller) storedMappings() (mappings []*policyv1alpha1.FieldPermissionMapping) {
-	for _, obj := range c.mappings.GetStore().List() {
-		if m, ok := obj.(*policyv1alpha1.FieldPermissionMapping); ok && m.DeletionTimestamp == nil {
-			mappings = append(mappings, m)
-		}
-	}
-	return mappings
+func (c *Controller) storedMappings() []*policyv1alpha1.FieldPermissionMapping {
+	mappings := controller.ObjectsOf[*policyv1alpha1.FieldPermissionMapping](c.mappings)
+	return slices.DeleteFunc(mappings, func(m *policyv1alpha1.FieldPermissionMapping) bool { return m.DeletionTimestamp != nil })
 }
 
 // compileMapping compiles a mapping beside the others, unless none has changed since. A barrier that is the same as before stays the same

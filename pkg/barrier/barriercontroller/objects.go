@@ -230,18 +230,16 @@ func (k *kind[T]) plan(stored T, exists bool, wanted T) (write step, deviation s
 			return k.create(ctx, wanted, nil)
 		}, deviation
 	}
-	return func(ctx context.Context, dryRun []string) error { return k.update(ctx, stored, wanted, dryRun) }, deviation
+	// The update fails with a conflict if the object is not the one that was read.
+	return func(ctx context.Context, dryRun []string) error {
+		updated, err := k.overwrite(ctx, stored, wanted, dryRun)
+		return k.check(updated, wanted, err)
+	}, deviation
 }
 
 func (k *kind[T]) create(ctx context.Context, wanted T, dryRun []string) error {
 	created, err := k.client.Create(ctx, copyOf(wanted), metav1.CreateOptions{DryRun: dryRun, FieldManager: fieldManager})
 	return k.check(created, wanted, err)
-}
-
-// update changes an object. It fails with a conflict if the object is not the one that was read.
-func (k *kind[T]) update(ctx context.Context, stored, wanted T, dryRun []string) error {
-	updated, err := k.overwrite(ctx, stored, wanted, dryRun)
-	return k.check(updated, wanted, err)
 }
 
 // overwrite makes a stored object what is wanted, and returns it. It keeps the labels and annotations of others, unless they leave no room.

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kube-openapi/pkg/schemaconv"
@@ -29,40 +30,24 @@ type Types interface {
 	TypeOf(ctx context.Context, kind schema.GroupVersionKind) (typed.ParseableType, error)
 }
 
-// openAPITypes are the types of an OpenAPI document.
-type openAPITypes map[schema.GroupVersionKind]typed.ParseableType
+// TypesFunc is a function that implements Types.
+type TypesFunc func(ctx context.Context, kind schema.GroupVersionKind) (typed.ParseableType, error)
 
 // TypeOf implements Types.
-func (t openAPITypes) TypeOf(_ context.Context, kind schema.GroupVersionKind) (typed.ParseableType, error) {
-	if found, ok := t[kind]; ok {
-		return found, nil
-	}
-	return typed.ParseableType{}, fmt.Errorf("%w: %s", ErrNoSchema, kind)
-}
-
-// typesByVersion takes the types of some versions from own, and all other types from others.
-type typesByVersion struct {
-	own, others Types
-	versions    map[schema.GroupVersion]bool
+func (f TypesFunc) TypeOf(ctx context.Context, kind schema.GroupVersionKind) (typed.ParseableType, error) {
+	return f(ctx, kind)
 }
 
 // Divide returns Types that use own for every kind of the given versions, also for kinds that own does
 // not have, and others for all other kinds. A server that has the schemas of the kinds that it serves
 // thus depends on no other server for decisions about them.
 func Divide(own Types, versions []schema.GroupVersion, others Types) Types {
-	d := &typesByVersion{own: own, others: others, versions: map[schema.GroupVersion]bool{}}
-	for _, version := range versions {
-		d.versions[version] = true
-	}
-	return d
-}
-
-// TypeOf implements Types.
-func (d *typesByVersion) TypeOf(ctx context.Context, kind schema.GroupVersionKind) (typed.ParseableType, error) {
-	if d.versions[kind.GroupVersion()] {
-		return d.own.TypeOf(ctx, kind)
-	}
-	return d.others.TypeOf(ctx, kind)
+	return TypesFunc(func(ctx context.Context, kind schema.GroupVersionKind) (typed.ParseableType, error) {
+		if slices.Contains(versions, kind.GroupVersion()) {
+			return own.TypeOf(ctx, kind)
+		}
+		return others.TypeOf(ctx, kind)
+	})
 }
 
 // groupVersionKinds is the extension with the kinds that a schema describes.
@@ -76,7 +61,7 @@ func NewTypes(schemas map[string]*spec.Schema) (Types, error) {
 		return nil, fmt.Errorf("reading schemas: %w", err)
 	}
 	parser := &typed.Parser{Schema: smdschema.Schema{Types: converted.Types}}
-	types := openAPITypes{}
+	types := map[schema.GroupVersionKind]typed.ParseableType{}
 	for name, s := range schemas {
 		described, err := KindsOf(s)
 		if err != nil {
@@ -86,7 +71,12 @@ func NewTypes(schemas map[string]*spec.Schema) (Types, error) {
 			types[kind] = parser.Type(name)
 		}
 	}
-	return types, nil
+	return TypesFunc(func(_ context.Context, kind schema.GroupVersionKind) (typed.ParseableType, error) {
+		if found, ok := types[kind]; ok {
+			return found, nil
+		}
+		return typed.ParseableType{}, fmt.Errorf("%w: %s", ErrNoSchema, kind)
+	}), nil
 }
 
 // KindsOf returns the kinds that a schema describes: several for the options of requests.

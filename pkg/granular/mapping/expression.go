@@ -47,44 +47,31 @@ type expression struct {
 	function *cel.Function
 }
 
-// compilers are made once, when the first expression is compiled, because making one takes longer than
-// compiling many expressions.
-var compilers = sync.OnceValues(func() (result struct{ parameter, newValues *cel.FunctionCompiler }, err error) {
-	result.parameter, err = cel.NewFunctionCompiler(cel.Signature{
-		Variables: map[cel.Variable]*cel.Type{variableParameter: cel.StringType}, Result: cel.StringType, CostLimit: expressionCost,
+// The compilers are made when the first expression is compiled, because making one takes longer than compiling many expressions.
+var (
+	// parameterCompiler compiles expressions that make a parameter of a key.
+	parameterCompiler = sync.OnceValues(func() (*cel.FunctionCompiler, error) {
+		return cel.NewFunctionCompiler(cel.Signature{
+			Variables: map[cel.Variable]*cel.Type{variableParameter: cel.StringType}, Result: cel.StringType, CostLimit: expressionCost,
+		})
 	})
-	if err != nil {
-		return result, err
-	}
-	result.newValues, err = cel.NewFunctionCompiler(cel.Signature{
-		Variables: map[cel.Variable]*cel.Type{variableValue: cel.DynamicType, variableOldValue: cel.DynamicType}, Result: cel.BoolType, CostLimit: expressionCost,
+	// newValuesCompiler compiles expressions over the old and the new value of a field that are true for excluded changes.
+	newValuesCompiler = sync.OnceValues(func() (*cel.FunctionCompiler, error) {
+		return cel.NewFunctionCompiler(cel.Signature{
+			Variables: map[cel.Variable]*cel.Type{variableValue: cel.DynamicType, variableOldValue: cel.DynamicType}, Result: cel.BoolType, CostLimit: expressionCost,
+		})
 	})
-	return result, err
-})
+)
 
-// compileParameter compiles an expression that makes a parameter of a key.
-func compileParameter(text string, budget *cel.Budget) (*expression, error) {
-	c, err := compilers()
+func compile(compiler func() (*cel.FunctionCompiler, error), text string, budget *cel.Budget) (*expression, error) {
+	c, err := compiler()
 	if err != nil {
 		return nil, err
 	}
-	return compile(c.parameter, text, budget)
-}
-
-// compileNewValues compiles an expression over the old and the new value of a field that is true for excluded changes.
-func compileNewValues(text string, budget *cel.Budget) (*expression, error) {
-	c, err := compilers()
-	if err != nil {
-		return nil, err
-	}
-	return compile(c.newValues, text, budget)
-}
-
-func compile(compiler *cel.FunctionCompiler, text string, budget *cel.Budget) (*expression, error) {
 	if len(text) > policy.MaxMappingExpressionBytes {
 		return nil, errExpressionLong
 	}
-	function, err := compiler.Compile(text, budget)
+	function, err := c.Compile(text, budget)
 	if err != nil {
 		// The field that the error is about already shows the expression.
 		return nil, errors.New(shorten(strings.TrimPrefix(err.Error(), "expression ")))

@@ -43,7 +43,7 @@ func ListBuiltIn() []Listed {
 // List returns the permissions that schemas give fields, ordered by kind and path.
 func (m *Markers) List() []Listed {
 	var list []Listed
-	for _, marked := range m.all() {
+	for _, marked := range m.rules {
 		list = append(list, marked.rule.listed(marked.resource))
 	}
 	return list

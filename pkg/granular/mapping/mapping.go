@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/proviso-authz/proviso/apis/policy"
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/cel"
 )
 
@@ -21,6 +22,19 @@ type Mapping struct {
 	name      string
 	resources []policy.FieldPermissionResource
 	rules     []Rule
+}
+
+// FromStored returns mappings that are stored in the form in which they are compiled.
+func FromStored(stored []*policyv1alpha1.FieldPermissionMapping) ([]*policy.FieldPermissionMapping, error) {
+	hubs := make([]*policy.FieldPermissionMapping, len(stored))
+	for i, m := range stored {
+		hubs[i] = &policy.FieldPermissionMapping{}
+		// The conversion shares memory with what is stored.
+		if err := policyv1alpha1.Convert_v1alpha1_FieldPermissionMapping_To_policy_FieldPermissionMapping(m.DeepCopy(), hubs[i], nil); err != nil {
+			return nil, fmt.Errorf("mapping %q: %w", m.Name, err)
+		}
+	}
+	return hubs, nil
 }
 
 // Compile compiles a mapping that is valid in structure, and returns warnings for its author. The paths of errors begin
@@ -90,7 +104,7 @@ func compileField(f *policy.FieldPermission, at *field.Path, budget *cel.Budget)
 	if f.Exclusion != nil {
 		r.excluded = true
 		if f.Exclusion.NewValues != "" {
-			if r.newValues, err = compileNewValues(f.Exclusion.NewValues, budget); err != nil {
+			if r.newValues, err = compile(newValuesCompiler, f.Exclusion.NewValues, budget); err != nil {
 				errs = append(errs, field.Invalid(at.Child("exclusion", "newValues"), f.Exclusion.NewValues, err.Error()))
 			}
 		}
@@ -113,7 +127,7 @@ func compileParameterOf(f *policy.FieldPermission, in pattern, at *field.Path, b
 	case policy.ParameterTreatmentExpression:
 		result.treatment = computed
 		var err error
-		if result.expression, err = compileParameter(f.Parameter.Expression, budget); err != nil {
+		if result.expression, err = compile(parameterCompiler, f.Parameter.Expression, budget); err != nil {
 			return nil, field.ErrorList{field.Invalid(at.Child("expression"), f.Parameter.Expression, err.Error())}
 		}
 	default:

@@ -31,13 +31,6 @@ type markedRule struct {
 	rule     Rule
 }
 
-func (m *Markers) all() []markedRule {
-	if m == nil {
-		return nil
-	}
-	return m.rules
-}
-
 // Warnings returns warnings for the authors of the schemas.
 func (m *Markers) Warnings() []string { return slices.Clone(m.warnings) }
 

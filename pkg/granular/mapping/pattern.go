@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -132,15 +133,7 @@ func (s step) matches(e fieldpath.PathElement) bool {
 	case stepAny:
 		return true
 	case stepKey:
-		if e.Key == nil {
-			return false
-		}
-		for _, field := range *e.Key {
-			if field.Name == s.key && isText(field.Value, s.name) {
-				return true
-			}
-		}
-		return false
+		return e.Key != nil && slices.ContainsFunc(*e.Key, func(f value.Field) bool { return f.Name == s.key && isText(f.Value, s.name) })
 	default:
 		return e.FieldName != nil && *e.FieldName == s.name || e.Value != nil && isText(*e.Value, s.name)
 	}

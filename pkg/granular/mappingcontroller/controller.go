@@ -18,7 +18,6 @@ package mappingcontroller
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -28,7 +27,6 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
 
-	policyapi "github.com/proviso-authz/proviso/apis/policy"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
 	"github.com/proviso-authz/proviso/pkg/controller"
@@ -98,7 +96,8 @@ func New(config Config) (c *Controller, err error) {
 	if err != nil {
 		return nil, err
 	}
-	c.informer, err = controller.Follow(c.Controller, &policyv1alpha1.FieldPermissionMapping{}, config.Client.PolicyV1alpha1().FieldPermissionMappings(), config.Revision, func(any) {})
+	client := config.Client.PolicyV1alpha1().FieldPermissionMappings()
+	c.informer, err = controller.Follow(c.Controller, &policyv1alpha1.FieldPermissionMapping{}, client, config.Revision, func(any) {})
 	return c, err
 }
 
@@ -106,17 +105,12 @@ func New(config Config) (c *Controller, err error) {
 // Then it enqueues every mapping whose status has to be written; a change of one mapping may change the status of
 // another.
 func (c *Controller) publish() {
-	current := c.stored()
+	current := controller.ObjectsOf[*policyv1alpha1.FieldPermissionMapping](c.informer)
 	if c.config.Source.Table() == nil || !c.isPublished(current) {
-		hubs := make([]*policyapi.FieldPermissionMapping, 0, len(current))
-		for _, stored := range current {
-			// The conversion shares memory with what is stored.
-			hub := &policyapi.FieldPermissionMapping{}
-			if err := policyv1alpha1.Convert_v1alpha1_FieldPermissionMapping_To_policy_FieldPermissionMapping(stored.DeepCopy(), hub, nil); err != nil {
-				utilruntime.HandleError(fmt.Errorf("mapping %q: %w", stored.Name, err))
-				return // what is in force stays
-			}
-			hubs = append(hubs, hub)
+		hubs, err := mapping.FromStored(current)
+		if err != nil {
+			utilruntime.HandleError(err)
+			return // what is in force stays
 		}
 		c.config.Source.Publish(hubs...)
 		c.remember(current)
@@ -126,24 +120,11 @@ func (c *Controller) publish() {
 
 // Recheck enqueues every mapping whose status has to be written. It may be called concurrently with Run.
 func (c *Controller) Recheck() {
-	for _, stored := range c.stored() {
+	for _, stored := range controller.ObjectsOf[*policyv1alpha1.FieldPermissionMapping](c.informer) {
 		if _, incomplete := c.statusOf(stored); incomplete {
 			c.Enqueue(stored.Name)
 		}
 	}
-}
-
-// stored returns the mappings that are stored, which belong to the cache.
-func (c *Controller) stored() []*policyv1alpha1.FieldPermissionMapping {
-	var result []*policyv1alpha1.FieldPermissionMapping
-	for _, obj := range c.informer.GetStore().List() {
-		if stored, ok := obj.(*policyv1alpha1.FieldPermissionMapping); ok {
-			result = append(result, stored)
-		} else {
-			utilruntime.HandleError(fmt.Errorf("not a mapping: %T", obj))
-		}
-	}
-	return result
 }
 
 // isPublished reports whether the published table was built from these mappings.

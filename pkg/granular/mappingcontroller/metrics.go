@@ -12,11 +12,6 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-const (
-	metricsNamespace = "proviso"
-	metricsSubsystem = "policy"
-)
-
 // The states of a mapping.
 const (
 	stateReady         = "ready"
@@ -25,7 +20,7 @@ const (
 )
 
 var mappings = metrics.NewGaugeVec(&metrics.GaugeOpts{
-	Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "field_permission_mappings", StabilityLevel: metrics.ALPHA,
+	Namespace: "proviso", Subsystem: "policy", Name: "field_permission_mappings", StabilityLevel: metrics.ALPHA,
 	Help: "Number of mappings of fields by state: ready, contradicting (some of it contradicts another one, and covers nothing) or broken (not valid, covers nothing).",
 }, []string{"state"})
 

@@ -125,6 +125,43 @@ func (c *Checker) Warn(ctx context.Context, key engine.Key, spec *policy.Authori
 	return warnings
 }
 
+// CheckChange returns an error for a change after which the work of barriers for one write would exceed the bound: the policy would be stored
+// without enforcement. before is the specification before an update, or nil. An update after which the policy costs no more is accepted.
+func (c *Checker) CheckChange(key engine.Key, spec, before *policy.AuthorizationPolicySpec) field.ErrorList {
+	if c.barriers == nil || c.overWork == nil {
+		return nil
+	}
+	changed := c.barrierOf(key, spec)
+	if changed == nil {
+		return nil
+	}
+	reason := c.overWork(changed)
+	if reason == "" {
+		return nil
+	}
+	if before != nil {
+		if old := c.barrierOf(key, before); old != nil && changed.CostsNoMore(old) {
+			return nil
+		}
+	}
+	return field.ErrorList{field.Forbidden(field.NewPath("spec", "condition"), reason)}
+}
+
+// barrierOf compiles the barrier of a policy. It returns nil if there is none.
+func (c *Checker) barrierOf(key engine.Key, spec *policy.AuthorizationPolicySpec) *barrier.Barrier {
+	stored := &policyv1alpha1.AuthorizationPolicySpec{}
+	if err := policyv1alpha1.Convert_policy_AuthorizationPolicySpec_To_v1alpha1_AuthorizationPolicySpec(spec.DeepCopy(), stored, nil); err != nil {
+		return nil
+	}
+	c.compilations <- struct{}{}
+	defer func() { <-c.compilations }()
+	compiled, err := c.barriers.Compile(key, stored) // which refuses other effects than Deny
+	if err != nil || compiled.Policy == nil {
+		return nil
+	}
+	return compiled
+}
+
 // ChecksForOthers reports whether the condition of a policy may make checks for a service account outside the namespace of the policy. Of a policy without
 // namespace, every one is. It returns true for a condition that does not compile.
 func (c *Checker) ChecksForOthers(spec *policy.AuthorizationPolicySpec, namespace string) bool {

@@ -17,11 +17,6 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
 
-const (
-	metricsNamespace = "proviso"
-	metricsSubsystem = "policy"
-)
-
 // The states that a policy is counted under.
 const (
 	stateReady    = "ready"
@@ -31,19 +26,19 @@ const (
 
 var (
 	policies = metrics.NewGaugeVec(&metrics.GaugeOpts{
-		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "policies", StabilityLevel: metrics.ALPHA,
+		Namespace: "proviso", Subsystem: "policy", Name: "policies", StabilityLevel: metrics.ALPHA,
 		Help: "Number of policies by state: ready, last_good (does not compile, an earlier compilation is used) or broken (does not compile, fails closed).",
 	}, []string{"state"})
 	compileFailures = metrics.NewCounter(&metrics.CounterOpts{
-		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "compile_failures_total", StabilityLevel: metrics.ALPHA,
+		Namespace: "proviso", Subsystem: "policy", Name: "compile_failures_total", StabilityLevel: metrics.ALPHA,
 		Help: "Number of times that a stored policy could not be compiled.",
 	})
 	snapshotRevision = metrics.NewGauge(&metrics.GaugeOpts{
-		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "snapshot_revision", StabilityLevel: metrics.ALPHA,
+		Namespace: "proviso", Subsystem: "policy", Name: "snapshot_revision", StabilityLevel: metrics.ALPHA,
 		Help: "Revision of the snapshot of policies that decides, counted from the start of the process.",
 	})
 	snapshotTimestamp = metrics.NewGauge(&metrics.GaugeOpts{
-		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "snapshot_timestamp_seconds", StabilityLevel: metrics.ALPHA,
+		Namespace: "proviso", Subsystem: "policy", Name: "snapshot_timestamp_seconds", StabilityLevel: metrics.ALPHA,
 		Help: "Time at which the snapshot of policies that decides was made, in seconds since the epoch.",
 	})
 )
@@ -53,17 +48,17 @@ const helpOfEvaluations = "Number of times that a decision or the enforcement of
 const helpOfAudited = "Number of requests that match a policy with the enforcement Audit, by policy, by the effect of the policy, and by result: true (the policy would have applied), false, residual (not known, because the request was refused before its object was read, or the time for policies with the enforcement Audit was over) or error. A ClusterAuthorizationPolicy has no policy_namespace. Policies beyond a bound are counted together, under the name _other."
 
 // evaluations is collected from the counts of the policies, so that it has no series of deleted policies.
-var evaluations = metrics.NewDesc(metricsNamespace+"_"+metricsSubsystem+"_evaluations_total",
+var evaluations = metrics.NewDesc("proviso_policy_evaluations_total",
 	helpOfEvaluations,
 	[]string{"policy_namespace", "policy", "effect", "result"}, nil, metrics.ALPHA, "")
 
 // audited is collected like evaluations.
-var audited = metrics.NewDesc(metricsNamespace+"_"+metricsSubsystem+"_audited_requests_total",
+var audited = metrics.NewDesc("proviso_policy_audited_requests_total",
 	helpOfAudited,
 	[]string{"policy_namespace", "policy", "effect", "result"}, nil, metrics.ALPHA, "")
 
 // compilations is collected from the compilers.
-var compilations = metrics.NewDesc(metricsNamespace+"_"+metricsSubsystem+"_compilations_total",
+var compilations = metrics.NewDesc("proviso_policy_compilations_total",
 	"Number of times that a condition or a barrier of a policy was compiled, by part: condition or barrier. A part is cached while a component uses it. Barriers are counted if the server writes them.",
 	[]string{"part"}, nil, metrics.ALPHA, "")
 

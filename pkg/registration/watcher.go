@@ -23,6 +23,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
@@ -266,11 +267,7 @@ type apiService struct {
 		Service *Service `json:"service"`
 	} `json:"spec"`
 	Status struct {
-		Conditions []struct {
-			Type    string `json:"type"`
-			Status  string `json:"status"`
-			Message string `json:"message"`
-		} `json:"conditions"`
+		Conditions []metav1.Condition `json:"conditions"`
 	} `json:"status"`
 }
 
@@ -344,12 +341,7 @@ func (s *apiService) result(in schema.GroupVersion, reference *apiService) Resul
 
 // isAvailable reports whether kube-apiserver reaches the server.
 func (s *apiService) isAvailable() bool {
-	for _, c := range s.Status.Conditions {
-		if c.Type == "Available" && c.Status == string(metav1.ConditionTrue) {
-			return true
-		}
-	}
-	return false
+	return meta.IsStatusConditionTrue(s.Status.Conditions, "Available")
 }
 
 // isAutomanaged reports whether kube-apiserver manages the APIService.

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -95,15 +96,6 @@ func refuseExclusions(ctx context.Context, exclusions *apiserver.Exclusions) err
 // isOutOfReach reports whether the error means that the store did not answer. All other errors are
 // answers; an example is an object that cannot be decoded.
 func isOutOfReach(err error) bool {
-	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || storage.IsUnreachable(err) || hasCode(err, codes.Unavailable, codes.DeadlineExceeded)
-}
-
-func hasCode(err error, want ...codes.Code) bool {
-	got := status.Code(err)
-	for _, code := range want {
-		if got == code {
-			return true
-		}
-	}
-	return false
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || storage.IsUnreachable(err) ||
+		slices.Contains([]codes.Code{codes.Unavailable, codes.DeadlineExceeded}, status.Code(err))
 }

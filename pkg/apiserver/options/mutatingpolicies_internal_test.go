@@ -82,6 +82,17 @@ func TestMutatingPoliciesOfAnOldKubeAPIServer(t *testing.T) {
 	})
 }
 
+// failing is a client that always fails.
+type failing struct{ err error }
+
+func (f failing) List(context.Context, metav1.ListOptions) (*admissionregistrationv1.MutatingAdmissionPolicyList, error) {
+	return nil, f.err
+}
+
+func (f failing) Watch(context.Context, metav1.ListOptions) (watch.Interface, error) {
+	return nil, f.err
+}
+
 // TestOnlyAMissingResourceIsEmpty lists with other errors, which must not look like an empty list.
 func TestOnlyAMissingResourceIsEmpty(t *testing.T) {
 	t.Parallel()
@@ -97,11 +108,7 @@ func TestOnlyAMissingResourceIsEmpty(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			l := optionalListWatch{
-				list:  func(context.Context, metav1.ListOptions) (runtime.Object, error) { return nil, tc.err },
-				watch: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return nil, tc.err },
-				empty: &admissionregistrationv1.MutatingAdmissionPolicyList{},
-			}.listWatch()
+			l := optional(failing{tc.err}, &admissionregistrationv1.MutatingAdmissionPolicyList{})
 			if _, err := l.ListWithContextFunc(t.Context(), metav1.ListOptions{}); err == nil != tc.isEmpty {
 				t.Errorf("list: got %v", err)
 			}

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	apimachineryversion "k8s.io/apimachinery/pkg/version"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/endpoints/openapi"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -40,6 +41,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/node"
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 	"github.com/proviso-authz/proviso/pkg/etcd"
+	"github.com/proviso-authz/proviso/pkg/features"
 	"github.com/proviso-authz/proviso/pkg/version"
 )
 
@@ -335,14 +337,14 @@ func (o CompletedOptions) applyAccess(config *apiserver.Config) error {
 			return fmt.Errorf("authorization: %w", err)
 		}
 		if frontDoor.ConditionalWrites != nil {
-			frontDoor.ConditionalWrites.MissesWebhooks = webhooks != nil && o.asksWebhooksAtFrontDoor() && frontDoor.InnerDoor.Manifest.AsksOthers
+			frontDoor.ConditionalWrites.MissesWebhooks = webhooks != nil && o.isOn(features.WebhooksAtFrontDoor) && frontDoor.InnerDoor.Manifest.AsksOthers
 		}
 		if o.leavesConditions() {
 			frontDoor.Conditions = &apiserver.ConditionsConfig{}
 		}
 	}
 	chains, err := o.Authorization.Chains(apiserver.AuthorizerConfig{
-		Policies: config.ExtraConfig.Policies, Webhooks: webhooks, WebhooksAtFrontDoor: o.asksWebhooksAtFrontDoor(), Fields: fields, Node: o.demoAuthorizer(),
+		Policies: config.ExtraConfig.Policies, Webhooks: webhooks, WebhooksAtFrontDoor: o.isOn(features.WebhooksAtFrontDoor), Fields: fields, Node: o.demoAuthorizer(),
 	}, o.FrontDoor.InnerDoorConfig != "" || o.leavesConditions())
 	if err != nil {
 		return fmt.Errorf("authorization: %w", err)
@@ -457,4 +459,16 @@ func (o CompletedOptions) Run(ctx context.Context) (err error) {
 		return cause
 	}
 	return nil
+}
+
+// effectiveVersion makes /version return the version of Proviso. Feature gates and CEL libraries
+// still use the version of the Kubernetes libraries.
+type effectiveVersion struct {
+	basecompatibility.EffectiveVersion
+}
+
+// Info returns the version of Proviso.
+func (effectiveVersion) Info() *apimachineryversion.Info {
+	info := version.Get()
+	return &info
 }

@@ -109,7 +109,7 @@ func Digest(config Config) (string, error) {
 	return digest, err
 }
 
-// build returns the manifest without URLs, and its digest.
+// build returns the manifest without URLs, and its digest, which a kube-apiserver sends with each call.
 func (c Config) build() (*admissionregistrationv1.ValidatingWebhookConfiguration, string, error) {
 	if err := c.Validate().ToAggregate(); err != nil {
 		return nil, "", err
@@ -125,21 +125,12 @@ func (c Config) build() (*admissionregistrationv1.ValidatingWebhookConfiguration
 		}
 	}
 	manifest.Webhooks = append(manifest.Webhooks, c.canary())
-	digest, err := digestOf(manifest)
-	if err != nil {
-		return nil, "", err
-	}
-	return manifest, digest, nil
-}
-
-// digestOf returns the digest of a manifest without URLs. A kube-apiserver sends it with each call.
-func digestOf(manifest *admissionregistrationv1.ValidatingWebhookConfiguration) (string, error) {
 	content, err := json.Marshal(manifest)
 	if err != nil {
-		return "", fmt.Errorf("the manifest of the inner door: %w", err)
+		return nil, "", fmt.Errorf("the manifest of the inner door: %w", err)
 	}
 	sum := sha256.Sum256(append([]byte(templateVersion+"\n"), content...))
-	return hex.EncodeToString(sum[:16]), nil
+	return manifest, hex.EncodeToString(sum[:16]), nil
 }
 
 // Expressions for a request. kube-apiserver leaves out fields that are empty.
@@ -249,4 +240,32 @@ func (c Config) named(name string, rules []admissionregistrationv1.RuleWithOpera
 		AdmissionReviewVersions: []string{"v1"},
 		MatchConditions:         conditions,
 	}
+}
+
+// notMarked is true unless a review is a question of the manifest: its version is "*", and its only selector is the label selector that
+// CEL's function labelSelector makes of OtherAuthorizersKey. The key alone would not do: kube-apiserver copies the label
+// selectors of clients into reviews, and a client with the key would avoid Deny policies. No request of a client has the version "*".
+// Each field is read behind has, because an expression that fails is decided by the failure policy.
+var notMarked = "!(has(request.resourceAttributes)" +
+	" && has(request.resourceAttributes.version) && request.resourceAttributes.version == '*'" +
+	" && !has(request.resourceAttributes.fieldSelector)" +
+	" && has(request.resourceAttributes.labelSelector)" +
+	" && has(request.resourceAttributes.labelSelector.requirements)" +
+	" && size(request.resourceAttributes.labelSelector.requirements) == 1" +
+	" && request.resourceAttributes.labelSelector.requirements.all(r," +
+	" has(r.key) && r.key == " + strconv.Quote(OtherAuthorizersKey) +
+	" && has(r.operator) && r.operator == 'Exists'" +
+	" && (!has(r.values) || size(r.values) == 0)))"
+
+// FrontDoorConditions returns the matchConditions of the front door in kube-apiserver's AuthorizationConfiguration: kube-apiserver
+// does not call it about the identities that are left out and, if the manifest asks the other authorizers, about these questions.
+func (c Config) FrontDoorConditions() []string {
+	//guard:manifest-identities-front-door
+	conditions := []string{c.withDefaults().Identities.expression(
+		"(has(request.user) ? request.user : '')", "request.groups", "has(request.groups)")}
+	//guard:manifest-marker-not-sent
+	if c.AsksOthers {
+		conditions = append(conditions, notMarked)
+	}
+	return conditions
 }

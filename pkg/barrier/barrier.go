@@ -42,9 +42,8 @@ type Barrier struct {
 	// Report has, in the order of the rules, which verbs of each rule are translated.
 	Report []RuleReport
 
-	isAudit bool
-	exempt  manifest.Identities
-	rules   engine.Rules
+	exempt manifest.Identities
+	rules  engine.Rules
 	// covered are the verbs with a translation, by rule, for connections and for other requests.
 	covered map[int]map[bool][]string
 	// excludesNamespaces says that the barrier does not see namespaces.
@@ -69,15 +68,10 @@ type RuleReport struct {
 	Unseen []string
 }
 
-// Covers reports whether the barrier refuses a request if the value of the policy's condition denies it, wherever kube-apiserver serves the
-// request itself. For data over a bound, Proviso has no value and denies, and the barrier has one.
-// The attributes must name one version. Covers returns false for a request that the policy does not match, and for a user who is
-// exempt. It also returns false for a policy in Audit.
-//
-//guard:barrier-covers-audit
-func (b *Barrier) Covers(a authorizer.Attributes) bool { return !b.isAudit && b.Sees(a) }
-
-// Sees reports whether the barrier evaluates the policy for a request. Unlike Covers, it does so for a policy in Audit, too.
+// Sees reports whether the barrier evaluates the policy for a request, and so refuses the request if the value of the policy's condition denies it,
+// wherever kube-apiserver serves the request itself. For data over a bound, Proviso has no value and denies, and the barrier has one. A barrier
+// of a policy in Audit refuses nothing. The attributes must name one version. Sees returns false for a request that the policy does not match,
+// and for a user who is exempt.
 func (b *Barrier) Sees(a authorizer.Attributes) bool {
 	//guard:barrier-covers-admission-policies-do-not-see
 	if b.Policy == nil || !a.IsResourceRequest() || isUnseen(a) || isExempt(b.exempt, a.GetUser()) {

@@ -439,12 +439,7 @@ func (w *writer) emit(p *part) {
 		if p.excludesNamespaces {
 			scope = ptr.To(admissionregistrationv1.NamespacedScope)
 		}
-		w.rules = append(w.rules, admissionregistrationv1.NamedRuleWithOperations{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-			Operations: operations,
-			Rule: admissionregistrationv1.Rule{
-				APIGroups: wildcardAlone(p.spec.APIGroups, all), APIVersions: []string{all}, Resources: admittedResources(p.resources), Scope: scope,
-			},
-		}})
+		w.rules = append(w.rules, newRule(wildcardAlone(p.spec.APIGroups), admittedResources(p.resources), scope, operations...))
 	}
 }
 
@@ -505,9 +500,9 @@ func (p part) matches(isAlone bool) string {
 }
 
 // wildcardAlone returns the wildcard alone if the list has it, as kube-apiserver requires, and otherwise the sorted list.
-func wildcardAlone(texts []string, wildcard string) []string {
-	if slices.Contains(texts, wildcard) {
-		return []string{wildcard}
+func wildcardAlone(texts []string) []string {
+	if slices.Contains(texts, all) {
+		return []string{all}
 	}
 	return sortedSet(texts)
 }
@@ -526,60 +521,50 @@ func admittedResources(paths []string) []string {
 // denied returns the expression that is true for the requests that the policy denies. Each condition is in it once, because a condition
 // may use up the cost limit of kube-apiserver alone.
 func (w *writer) denied() string {
-	matches := map[string]*grouped{}
-	var order []string
+	var conditions, operands []string
 	for _, t := range w.terms {
-		if t.condition == never {
-			continue
+		if t.condition != never && !slices.Contains(conditions, t.condition) {
+			conditions = append(conditions, t.condition)
 		}
-		if matches[t.condition] == nil {
-			matches[t.condition] = newGrouped()
-			order = append(order, t.condition)
-		}
-		matches[t.condition].add(t.full, t.variant)
 	}
-	operands := make([]string, 0, len(order)+1)
-	for _, condition := range order {
-		operands = append(operands, conjunction(disjunction(matches[condition].expressions(w)...), condition))
+	for _, condition := range conditions {
+		matches := w.guarded(func(t term) (string, bool) { return t.full, t.condition == condition })
+		operands = append(operands, conjunction(disjunction(matches...), condition))
 	}
 	return disjunction(append(operands, w.deniedOutside()...)...)
 }
 
-// grouped are expressions that match requests, each with the variants for which it counts.
-type grouped struct {
-	order    []string
-	variants map[string][]variant
-}
-
-func newGrouped() *grouped { return &grouped{variants: map[string][]variant{}} }
-
-func (g *grouped) add(matches string, v variant) {
-	if _, ok := g.variants[matches]; !ok {
-		g.order = append(g.order, matches)
+// guarded returns the expressions that match returns for terms, each once, with the guard of the variants of its terms.
+func (w *writer) guarded(match func(term) (expression string, ok bool)) []string {
+	var order []string
+	variants := map[string][]variant{}
+	for _, t := range w.terms {
+		matches, ok := match(t)
+		if !ok {
+			continue
+		}
+		if variants[matches] == nil {
+			order = append(order, matches)
+		}
+		variants[matches] = append(variants[matches], t.variant)
 	}
-	g.variants[matches] = append(g.variants[matches], v)
-}
-
-// expressions returns the expressions, each with the guard of its variants.
-func (g *grouped) expressions(w *writer) []string {
-	expressions := make([]string, 0, len(g.order))
-	for _, matches := range g.order {
+	expressions := make([]string, 0, len(order))
+	for _, matches := range order {
 		//guard:barrier-guards-variants
-		expressions = append(expressions, conjunction(w.guard(g.variants[matches]), matches))
+		expressions = append(expressions, conjunction(w.guard(variants[matches]), matches))
 	}
 	return expressions
 }
 
 // deniedOutside returns expressions for the requests in versions that the rules do not name. The policy denies them without its condition.
 func (w *writer) deniedOutside() []string {
-	outside := newGrouped()
-	for _, t := range w.terms {
-		if t.outside != "" {
-			//guard:barrier-versions-another-rule
-			outside.add(conjunction(t.outside, not(w.fullyMatched(t.variant))), t.variant)
+	return w.guarded(func(t term) (string, bool) {
+		if t.outside == "" {
+			return "", false
 		}
-	}
-	return outside.expressions(w)
+		//guard:barrier-versions-another-rule
+		return conjunction(t.outside, not(w.fullyMatched(t.variant))), true
+	})
 }
 
 func not(text string) string {
@@ -642,7 +627,7 @@ func (w *writer) operations() []admissionregistrationv1.OperationType {
 
 // barrier returns the barrier.
 func (w *writer) barrier(exempt manifest.Identities) *Barrier {
-	b := &Barrier{Key: w.key, isAudit: w.isAudit(), exempt: exempt, rules: engine.RulesOf(w.key, w.spec), covered: w.covered, excludesNamespaces: w.excludesNamespaces()}
+	b := &Barrier{Key: w.key, exempt: exempt, rules: engine.RulesOf(w.key, w.spec), covered: w.covered, excludesNamespaces: w.excludesNamespaces()}
 	slices.SortStableFunc(w.report, func(a, b RuleReport) int { return a.Rule - b.Rule })
 	b.Report = w.report
 	if len(w.rules) == 0 {
@@ -720,18 +705,14 @@ func (w *writer) policy(exempt manifest.Identities) *admissionregistrationv1.Val
 	if w.isAudit() {
 		failure = admissionregistrationv1.Ignore
 	}
-	return &admissionregistrationv1.ValidatingAdmissionPolicy{
-		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicy"},
-		ObjectMeta: w.metadata(),
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			FailurePolicy: ptr.To(failure), MatchConstraints: constraints, MatchConditions: conditions,
-			Variables: []admissionregistrationv1.Variable{{Name: "denied", Expression: w.denied()}},
-			Validations: []admissionregistrationv1.Validation{{
-				Expression: "!variables.denied", Reason: ptr.To(metav1.StatusReasonForbidden),
-				Message: excerpt.Of(authorization.Explain(w.key.ConditionID(), authorization.WordDenied, w.spec.Description), maxMessageBytes),
-			}},
-		},
-	}
+	return NewPolicy(w.metadata(), admissionregistrationv1.ValidatingAdmissionPolicySpec{
+		FailurePolicy: ptr.To(failure), MatchConstraints: constraints, MatchConditions: conditions,
+		Variables: []admissionregistrationv1.Variable{{Name: "denied", Expression: w.denied()}},
+		Validations: []admissionregistrationv1.Validation{{
+			Expression: "!variables.denied", Reason: ptr.To(metav1.StatusReasonForbidden),
+			Message: excerpt.Of(authorization.Explain(w.key.ConditionID(), authorization.WordDenied, w.spec.Description), maxMessageBytes),
+		}},
+	})
 }
 
 // maxMessageBytes is below the bound of kube-apiserver on a message.
@@ -743,11 +724,7 @@ func (w *writer) binding() *admissionregistrationv1.ValidatingAdmissionPolicyBin
 	if w.isAudit() {
 		actions = []admissionregistrationv1.ValidationAction{admissionregistrationv1.Audit, admissionregistrationv1.Warn}
 	}
-	return &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
-		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicyBinding"},
-		ObjectMeta: w.metadata(),
-		Spec:       admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: Name(w.key), ValidationActions: actions},
-	}
+	return NewBinding(w.metadata(), nil, actions...)
 }
 
 func (w *writer) isAudit() bool { return w.spec.Enforcement == policyv1alpha1.PolicyEnforcementAudit }

@@ -328,19 +328,15 @@ func TestCovers(t *testing.T) {
 		{"a path", authorizer.AttributesRecord{User: alice, Verb: "get", Path: "/metrics"}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := covered.Covers(test.request); got != test.want {
-				t.Errorf("Covers returns %v, want %v", got, test.want)
+			if got := covered.Sees(test.request); got != test.want {
+				t.Errorf("Sees returns %v, want %v", got, test.want)
 			}
 		})
 	}
 
-	spec.Enforcement = policyv1alpha1.PolicyEnforcementAudit
-	if compile(t, engine.Key{Name: "p"}, spec).Covers(request("update", "secrets")) {
-		t.Error("a policy in Audit covers a request")
-	}
 	if unseen := compile(t, engine.Key{Name: "p"}, denial("", policyv1alpha1.PolicyRule{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}})); true {
 		for _, path := range []string{"pods/eviction", "nodes/proxy", "pods/whatever"} {
-			if unseen.Covers(request("create", path)) {
+			if unseen.Sees(request("create", path)) {
 				t.Errorf("a barrier covers %s, which components authorize without a request", path)
 			}
 		}
@@ -350,15 +346,15 @@ func TestCovers(t *testing.T) {
 		}))} {
 			for subresource, want := range map[string]bool{"binding": false, "status": true} {
 				a := request("update", "resourceclaims/"+subresource)
-				if a.APIGroup = "resource.k8s.io"; compiled.Covers(a) != want {
+				if a.APIGroup = "resource.k8s.io"; compiled.Sees(a) != want {
 					t.Errorf("resourceclaims/%s: Covers returns %v: %+v", subresource, !want, compiled.Report)
 				}
 			}
 		}
-		if !unseen.Covers(request("create", "pods/binding")) {
+		if !unseen.Sees(request("create", "pods/binding")) {
 			t.Error("a barrier does not cover the binding of pods")
 		}
-		if !unseen.Covers(with(request("update", "validatingwebhookconfigurations"), func(a *authorizer.AttributesRecord) { a.APIGroup = "admissionregistration.k8s.io" })) {
+		if !unseen.Sees(with(request("update", "validatingwebhookconfigurations"), func(a *authorizer.AttributesRecord) { a.APIGroup = "admissionregistration.k8s.io" })) {
 			t.Error("a barrier does not cover webhook configurations")
 		}
 	}
@@ -387,8 +383,8 @@ func TestBarrierUnseen(t *testing.T) {
 			}
 			named := policyv1alpha1.PolicyRule{Verbs: []string{"create"}, APIGroups: []string{test.group}, Resources: []string{test.resource}}
 			alone, beside := compile(t, engine.Key{Name: "p"}, denial("", named)), compile(t, engine.Key{Name: "p"}, denial("", everything))
-			if alone.Policy != nil || alone.Covers(request) || beside.Covers(request) {
-				t.Errorf("there is a barrier: %v, which covers the request: %v, and so does that of all resources: %v", alone.Policy != nil, alone.Covers(request), beside.Covers(request))
+			if alone.Policy != nil || alone.Sees(request) || beside.Sees(request) {
+				t.Errorf("there is a barrier: %v, which covers the request: %v, and so does that of all resources: %v", alone.Policy != nil, alone.Sees(request), beside.Sees(request))
 			}
 			if len(alone.Report) != 1 || alone.Report[0].Reason != test.want {
 				t.Errorf("report %+v, want the reason %q", alone.Report, test.want)
@@ -461,7 +457,7 @@ func TestNamespaceSelector(t *testing.T) {
 		}
 		namespace := authorizer.AttributesRecord{User: &user.DefaultInfo{Name: "alice"}, Verb: "update", APIVersion: "v1", Resource: "namespaces", Name: "demo", Namespace: "demo", ResourceRequest: true}
 		for _, namespace.Subresource = range []string{"", "status"} {
-			if compiled.Covers(namespace) {
+			if compiled.Sees(namespace) {
 				t.Errorf("%q: the barrier covers namespaces/%s", resources, namespace.Subresource)
 			}
 		}
@@ -520,7 +516,7 @@ func TestBarrierBounds(t *testing.T) {
 		huge.Rules = append(huge.Rules, rule)
 	}
 	compiled := compile(t, engine.Key{Name: "p"}, huge)
-	if compiled.Policy != nil || compiled.Covers(authorizer.AttributesRecord{User: &user.DefaultInfo{Name: "a"}, Verb: "delete", APIVersion: "v1", Resource: "secrets", Name: "name-1-1", ResourceRequest: true}) {
+	if compiled.Policy != nil || compiled.Sees(authorizer.AttributesRecord{User: &user.DefaultInfo{Name: "a"}, Verb: "delete", APIVersion: "v1", Resource: "secrets", Name: "name-1-1", ResourceRequest: true}) {
 		t.Error("a policy over the bound has a barrier")
 	}
 	if len(compiled.Report) != 64 || !strings.Contains(compiled.Report[0].Reason, "more than") {

@@ -15,7 +15,7 @@ SPDX-License-Identifier: Apache-2.0
 //   - A barrier refuses a request if a translated exclusion of the mapping does. It may refuse more where the schema of the object would
 //     decide, and where only managers of fields change. TestExclusionLaw compares both. With newValues about a map or a list, it does not
 //     compare the managers of a creation, whose fields are all new.
-//   - Where a rule cannot be translated exactly, it is left out, and the report says why. Covers returns false for its requests.
+//   - Where a rule cannot be translated exactly, it is left out, and the report says why. Sees returns false for its requests.
 //   - Compiling the same policy again gives the same bytes.
 //   - A refusal shows no text of a policy but its description, and quotes no stored object.
 //

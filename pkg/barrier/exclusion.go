@@ -8,6 +8,7 @@ package barrier
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -70,7 +71,7 @@ func (w *mappingWriter) add(e mapping.Exclusion) {
 	}
 	reason, ok := unseenGroups[e.Resource.Group]
 	if !ok && e.Resource.Group == admissionGroup && slices.Contains(admissionPolicies, e.Resource.Resource) {
-		reason = "admission policies do not see other admission policies and their bindings"
+		reason = reasonAdmissionPolicies
 	}
 	if reason = cmp.Or(reason, w.obstacle(e)); reason != "" {
 		w.note(e, reason)
@@ -216,17 +217,12 @@ func isMarked(list string) string {
 	return list + ".exists(v, type(v) == list && v != [] && type(v[0]) == type)"
 }
 
-// differ returns an expression that is true if two maps differ, some keys aside.
-func differ(a, b string, aside []string) string {
-	in := oneOf("k", aside)
-	return fmt.Sprintf("%[1]s.exists(k, !(%[3]s) && (!(k in %[2]s) || %[1]s[k] != %[2]s[k])) || %[2]s.exists(k, !(%[3]s) && !(k in %[1]s))", a, b, in)
-}
-
 // changedMetadata is true if the metadata differ, the fields that the server owns aside.
 //
 //guard:exclusions-fields-server-owns
 func changedMetadata() string {
-	return differ("variables.metadata[0]", "variables.metadata[1]", mapping.ServerOwned())
+	return fmt.Sprintf("%[1]s.exists(k, !(%[3]s) && (!(k in %[2]s) || %[1]s[k] != %[2]s[k])) || %[2]s.exists(k, !(%[3]s) && !(k in %[1]s))",
+		"variables.metadata[0]", "variables.metadata[1]", oneOf("k", mapping.ServerOwned()))
 }
 
 // scope returns expressions that are true for the resources of an exclusion, and for its resources and versions.
@@ -376,12 +372,7 @@ func (w *mappingWriter) barrier() *Barrier {
 		}
 		return b
 	}
-	b.Policy = policy
-	b.Binding = &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
-		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicyBinding"},
-		ObjectMeta: w.metadata(),
-		Spec:       admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: MappingName(w.name), ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}},
-	}
+	b.Policy, b.Binding = policy, NewBinding(policy.ObjectMeta, nil, admissionregistrationv1.Deny)
 	return b
 }
 
@@ -397,19 +388,11 @@ func (e *excluded) message(what string) string {
 	return fmt.Sprintf("%s: %s also needs the verb %q", excluded, needs, e.Verb)
 }
 
-func (w *mappingWriter) metadata() metav1.ObjectMeta {
-	return metav1.ObjectMeta{Name: MappingName(w.name), Labels: map[string]string{ManagedByLabel: ManagedBy}, Annotations: map[string]string{MappingAnnotation: w.name}}
-}
-
 // policy returns the ValidatingAdmissionPolicy.
 func (w *mappingWriter) policy(variables []admissionregistrationv1.Variable, validations []admissionregistrationv1.Validation) *admissionregistrationv1.ValidatingAdmissionPolicy {
 	byGroup := map[string][]string{}
-	var groups []string
 	for _, e := range w.fields {
 		for _, s := range e.scopes {
-			if byGroup[s.Resource.Group] == nil {
-				groups = append(groups, s.Resource.Group)
-			}
 			paths := []string{s.Resource.Resource, s.Resource.Resource + "/*"}
 			if s.Subresource != "" {
 				paths = []string{s.Resource.Resource + "/" + s.Subresource}
@@ -418,27 +401,21 @@ func (w *mappingWriter) policy(variables []admissionregistrationv1.Variable, val
 		}
 	}
 	var rules []admissionregistrationv1.NamedRuleWithOperations
-	for _, group := range sortedSet(groups) {
+	for _, group := range slices.Sorted(maps.Keys(byGroup)) {
 		paths := sortedSet(byGroup[group])
 		isCovered := func(path string) bool { // kube-apiserver refuses pods/binding beside pods/*
 			name, subresource, _ := strings.Cut(path, "/")
 			return subresource != "" && subresource != all && slices.Contains(paths, name+"/"+all)
 		}
-		rules = append(rules, admissionregistrationv1.NamedRuleWithOperations{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
-			Rule: admissionregistrationv1.Rule{
-				APIGroups: []string{group}, APIVersions: []string{all}, Resources: slices.DeleteFunc(slices.Clone(paths), isCovered), Scope: ptr.To(admissionregistrationv1.AllScopes),
-			},
-		}})
+		rules = append(rules, newRule([]string{group}, slices.DeleteFunc(slices.Clone(paths), isCovered), ptr.To(admissionregistrationv1.AllScopes),
+			admissionregistrationv1.Create, admissionregistrationv1.Update))
 	}
-	return &admissionregistrationv1.ValidatingAdmissionPolicy{
-		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicy"},
-		ObjectMeta: w.metadata(),
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			FailurePolicy:    ptr.To(admissionregistrationv1.Fail),
-			MatchConstraints: &admissionregistrationv1.MatchResources{MatchPolicy: ptr.To(admissionregistrationv1.Exact), ResourceRules: rules},
-			MatchConditions:  []admissionregistrationv1.MatchCondition{{Name: "not-exempt", Expression: not(userIs(w.compiler.exempt.Users, w.compiler.exempt.Groups))}},
-			Variables:        variables, Validations: validations,
-		},
-	}
+	return NewPolicy(metav1.ObjectMeta{
+		Name: MappingName(w.name), Labels: map[string]string{ManagedByLabel: ManagedBy}, Annotations: map[string]string{MappingAnnotation: w.name},
+	}, admissionregistrationv1.ValidatingAdmissionPolicySpec{
+		FailurePolicy:    ptr.To(admissionregistrationv1.Fail),
+		MatchConstraints: &admissionregistrationv1.MatchResources{MatchPolicy: ptr.To(admissionregistrationv1.Exact), ResourceRules: rules},
+		MatchConditions:  []admissionregistrationv1.MatchCondition{{Name: "not-exempt", Expression: not(userIs(w.compiler.exempt.Users, w.compiler.exempt.Groups))}},
+		Variables:        variables, Validations: validations,
+	})
 }

@@ -7,6 +7,7 @@ package barrier
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -98,18 +99,13 @@ func resourceIs(paths []string) string {
 		return alwaysTrue
 	}
 	bySubresource := map[string][]string{}
-	var order []string
 	for _, path := range paths {
 		name, sub, _ := strings.Cut(path, "/")
-		if _, ok := bySubresource[sub]; !ok {
-			order = append(order, sub)
-		}
 		bySubresource[sub] = append(bySubresource[sub], name)
 	}
-	slices.Sort(order)
-	operands := make([]string, 0, len(order))
-	for _, sub := range order {
-		names := slices.Compact(slices.Sorted(slices.Values(bySubresource[sub])))
+	operands := make([]string, 0, len(bySubresource))
+	for _, sub := range slices.Sorted(maps.Keys(bySubresource)) {
+		names := sortedSet(bySubresource[sub])
 		is := oneOf("("+subresource+")", []string{sub})
 		if !slices.Contains(names, all) {
 			is = conjunction(oneOf(resource, names), is)

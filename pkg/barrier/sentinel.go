@@ -7,6 +7,7 @@ package barrier
 
 import (
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -33,46 +34,28 @@ const (
 //
 // The number is in the policy and in the binding, so that only both together refuse.
 func Sentinel(namespace string, number int64) (*admissionregistrationv1.ValidatingAdmissionPolicy, *admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
-	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
-		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicy"},
-		ObjectMeta: metav1.ObjectMeta{Name: SentinelName},
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			FailurePolicy: ptr.To(admissionregistrationv1.Fail),
-			MatchConstraints: &admissionregistrationv1.MatchResources{
-				MatchPolicy:       ptr.To(admissionregistrationv1.Exact),
-				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},
-				ObjectSelector: &metav1.LabelSelector{
-					MatchExpressions: []metav1.LabelSelectorRequirement{{Key: RolloutLabel, Operator: metav1.LabelSelectorOpExists}},
-				},
-				ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
-					RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-						Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-						Rule: admissionregistrationv1.Rule{
-							APIGroups: []string{"coordination.k8s.io"}, APIVersions: []string{"*"}, Resources: []string{"leases"},
-							Scope: ptr.To(admissionregistrationv1.NamespacedScope),
-						},
-					},
-				}},
+	meta, scope := metav1.ObjectMeta{Name: SentinelName}, ptr.To(admissionregistrationv1.NamespacedScope)
+	policy := NewPolicy(meta, admissionregistrationv1.ValidatingAdmissionPolicySpec{
+		FailurePolicy: ptr.To(admissionregistrationv1.Fail),
+		MatchConstraints: &admissionregistrationv1.MatchResources{
+			MatchPolicy:       ptr.To(admissionregistrationv1.Exact),
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}},
+			ObjectSelector: &metav1.LabelSelector{
+				MatchExpressions: []metav1.LabelSelectorRequirement{{Key: RolloutLabel, Operator: metav1.LabelSelectorOpExists}},
 			},
-			Validations: []admissionregistrationv1.Validation{{
-				Expression: "false", Message: sentinelMessage + strconv.FormatInt(number, 10), Reason: ptr.To(metav1.StatusReasonForbidden),
-			}},
-		},
-	}
-	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
-		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicyBinding"},
-		ObjectMeta: metav1.ObjectMeta{Name: SentinelName},
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: SentinelName,
-			MatchResources: &admissionregistrationv1.MatchResources{
-				MatchPolicy:       ptr.To(admissionregistrationv1.Exact),
-				NamespaceSelector: &metav1.LabelSelector{},
-				ObjectSelector:    &metav1.LabelSelector{MatchLabels: map[string]string{RolloutLabel: strconv.FormatInt(number, 10)}},
+			ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{
+				newRule([]string{"coordination.k8s.io"}, []string{"leases"}, scope, admissionregistrationv1.Create),
 			},
-			ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
 		},
-	}
-	return policy, binding
+		Validations: []admissionregistrationv1.Validation{{
+			Expression: "false", Message: sentinelMessage + strconv.FormatInt(number, 10), Reason: ptr.To(metav1.StatusReasonForbidden),
+		}},
+	})
+	return policy, NewBinding(meta, &admissionregistrationv1.MatchResources{
+		MatchPolicy:       ptr.To(admissionregistrationv1.Exact),
+		NamespaceSelector: &metav1.LabelSelector{},
+		ObjectSelector:    &metav1.LabelSelector{MatchLabels: map[string]string{RolloutLabel: strconv.FormatInt(number, 10)}},
+	}, admissionregistrationv1.Deny)
 }
 
 // NumberIn returns the number of the sentinel in the message with which kube-apiserver refuses a Lease. It returns false for any
@@ -103,4 +86,50 @@ func parseNumber(text string) (int64, bool) {
 	number, err := strconv.ParseInt(text, 10, 64)
 	//guard:barriers-number-0-sentinel
 	return number, err == nil && strconv.FormatInt(number, 10) == text && number > 0
+}
+
+// The annotations of an Extent.
+const (
+	policiesAnnotation = "barriers.proviso.dev/policies-up-to"
+	bindingsAnnotation = "barriers.proviso.dev/bindings-up-to"
+)
+
+// Extent says which objects of barriers were stored before the sentinel was: all whose resource version is not greater. The resource
+// version of the sentinel itself does not say that, because kube-controller-manager writes the status of policies afterwards.
+type Extent struct {
+	// Policies and Bindings are the greatest resource versions of ValidatingAdmissionPolicies and of their bindings. They are not
+	// compared with each other.
+	Policies, Bindings uint64
+}
+
+// IsBefore reports whether all of it can have been stored before the objects of the sentinel, which have greater resource versions then. An
+// extent that says more was forged.
+func (e Extent) IsBefore(policy, binding metav1.Object) bool {
+	return e.Policies < VersionOf(policy) && e.Bindings < VersionOf(binding)
+}
+
+// VersionOf returns the resource version of a stored object, and 0 if it is no number.
+func VersionOf(stored metav1.Object) uint64 {
+	version, err := strconv.ParseUint(stored.GetResourceVersion(), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return version
+}
+
+// SetExtent records on the policy of the sentinel what was stored before it was written.
+func SetExtent(sentinel *admissionregistrationv1.ValidatingAdmissionPolicy, extent Extent) {
+	sentinel.Annotations = maps.Clone(sentinel.Annotations)
+	metav1.SetMetaDataAnnotation(&sentinel.ObjectMeta, policiesAnnotation, strconv.FormatUint(extent.Policies, 10))
+	metav1.SetMetaDataAnnotation(&sentinel.ObjectMeta, bindingsAnnotation, strconv.FormatUint(extent.Bindings, 10))
+}
+
+// ExtentOf returns what was stored before the sentinel was written. It returns false if the policy does not say so.
+func ExtentOf(sentinel *admissionregistrationv1.ValidatingAdmissionPolicy) (extent Extent, ok bool) {
+	policies, err := strconv.ParseUint(sentinel.Annotations[policiesAnnotation], 10, 64)
+	bindings, errOfBindings := strconv.ParseUint(sentinel.Annotations[bindingsAnnotation], 10, 64)
+	if err != nil || errOfBindings != nil {
+		return Extent{}, false
+	}
+	return Extent{Policies: policies, Bindings: bindings}, true
 }

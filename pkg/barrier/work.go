@@ -134,12 +134,9 @@ func (b *Barrier) hasWildcard() bool {
 
 // sees reports whether a rule of the barrier may match a resource.
 func (b *Barrier) sees(path resourcePath) bool {
-	for _, own := range b.paths {
-		if (own.group == all || path.group == all || own.group == path.group) && pathsOverlap(own.path, path.path) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(b.paths, func(own resourcePath) bool {
+		return (own.group == all || path.group == all || own.group == path.group) && pathsOverlap(own.path, path.path)
+	})
 }
 
 // pathsOverlap reports whether two entries of the resources of admission rules may match the same resource or subresource.

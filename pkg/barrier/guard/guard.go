@@ -66,34 +66,26 @@ func New(namespace string) (*admissionregistrationv1.ValidatingAdmissionPolicy, 
 		return nil, nil, fmt.Errorf("namespace %q: %s", namespace, strings.Join(problems, ", "))
 	}
 	proviso := serviceaccount.MakeUsername(namespace, serviceAccount)
-	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
-		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicy"},
-		ObjectMeta: metav1.ObjectMeta{Name: Name},
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			FailurePolicy: ptr.To(admissionregistrationv1.Fail),
-			MatchConstraints: &admissionregistrationv1.MatchResources{
-				MatchPolicy: ptr.To(admissionregistrationv1.Exact),
-				ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update, admissionregistrationv1.Delete},
-					Rule: admissionregistrationv1.Rule{
-						APIGroups: []string{admissionregistrationv1.GroupName}, APIVersions: []string{"*"},
-						Resources: []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"}, Scope: ptr.To(admissionregistrationv1.ClusterScope),
-					},
-				}}},
-			},
-			MatchConditions: []admissionregistrationv1.MatchCondition{
-				{Name: "not-proviso", Expression: "request.userInfo.username != " + strconv.Quote(proviso)},
-				{Name: "barriers", Expression: isBarrier("object") + " || " + isBarrier("oldObject")},
-			},
-			Validations: []admissionregistrationv1.Validation{{Expression: isUnchanged(), Message: message, Reason: ptr.To(metav1.StatusReasonForbidden)}},
+	meta := metav1.ObjectMeta{Name: Name}
+	policy := barrier.NewPolicy(meta, admissionregistrationv1.ValidatingAdmissionPolicySpec{
+		FailurePolicy: ptr.To(admissionregistrationv1.Fail),
+		MatchConstraints: &admissionregistrationv1.MatchResources{
+			MatchPolicy: ptr.To(admissionregistrationv1.Exact),
+			ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update, admissionregistrationv1.Delete},
+				Rule: admissionregistrationv1.Rule{
+					APIGroups: []string{admissionregistrationv1.GroupName}, APIVersions: []string{"*"},
+					Resources: []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"}, Scope: ptr.To(admissionregistrationv1.ClusterScope),
+				},
+			}}},
 		},
-	}
-	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
-		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicyBinding"},
-		ObjectMeta: metav1.ObjectMeta{Name: Name},
-		Spec:       admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: Name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny}},
-	}
-	return policy, binding, nil
+		MatchConditions: []admissionregistrationv1.MatchCondition{
+			{Name: "not-proviso", Expression: "request.userInfo.username != " + strconv.Quote(proviso)},
+			{Name: "barriers", Expression: isBarrier("object") + " || " + isBarrier("oldObject")},
+		},
+		Validations: []admissionregistrationv1.Validation{{Expression: isUnchanged(), Message: message, Reason: ptr.To(metav1.StatusReasonForbidden)}},
+	})
+	return policy, barrier.NewBinding(meta, nil, admissionregistrationv1.Deny), nil
 }
 
 // Manifest returns the guard as a file for the directory of static manifests.

@@ -88,15 +88,7 @@ func (e *entry) name() string {
 // written, which this replica may learn later.
 func (e *entry) covers(a authorizer.Attributes) bool {
 	//guard:rollout-text-way
-	if len(e.active) == 0 || !e.wanted.covers(a) {
-		return false
-	}
-	for _, t := range e.active {
-		if !t.covers(a) {
-			return false
-		}
-	}
-	return true
+	return len(e.active) > 0 && e.wanted.covers(a) && !slices.ContainsFunc(e.active, func(t *text) bool { return !t.covers(a) })
 }
 
 // want sets the text of the policy. The text before may have been written.
@@ -151,9 +143,6 @@ func follows(before, after metav1.Object) bool {
 
 // isActive reports whether the wanted text, and no other, is active.
 func (e *entry) isActive() bool { return len(e.active) == 1 && e.active[0] == e.wanted }
-
-// enter has the wanted text come into force.
-func (e *entry) enter() { e.active = []*text{e.wanted} }
 
 // NumberOf returns the number of a binding of the sentinel, and false if it has none.
 func NumberOf(b *admissionregistrationv1.ValidatingAdmissionPolicyBinding) (int64, bool) {

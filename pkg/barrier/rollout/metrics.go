@@ -12,22 +12,17 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-const (
-	metricsNamespace = "proviso"
-	metricsSubsystem = "barrier_rollout"
-)
-
 var (
 	policies = metrics.NewGaugeVec(&metrics.GaugeOpts{
-		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "policies", StabilityLevel: metrics.ALPHA,
+		Namespace: "proviso", Subsystem: "barrier_rollout", Name: "policies", StabilityLevel: metrics.ALPHA,
 		Help: "Number of Deny policies by the phase of their barrier as this replica knows it: absent (no rule can be translated), pending (not every kube-apiserver is known to have loaded it) or active.",
 	}, []string{"phase"})
 	isLoaded = metrics.NewGaugeVec(&metrics.GaugeOpts{
-		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "server_loaded", StabilityLevel: metrics.ALPHA,
+		Namespace: "proviso", Subsystem: "barrier_rollout", Name: "server_loaded", StabilityLevel: metrics.ALPHA,
 		Help: "Whether a kube-apiserver has shown that it has loaded all barriers that are written, by server: 1 or 0.",
 	}, []string{"server"})
 	probes = metrics.NewCounterVec(&metrics.CounterOpts{
-		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "probes_total", StabilityLevel: metrics.ALPHA,
+		Namespace: "proviso", Subsystem: "barrier_rollout", Name: "probes_total", StabilityLevel: metrics.ALPHA,
 		Help: "Number of rounds of probes at one kube-apiserver, by result: loaded, behind (it has not loaded the last barriers yet), passed (it enforces no barriers) or failed.",
 	}, []string{"result"})
 )

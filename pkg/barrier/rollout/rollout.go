@@ -15,6 +15,7 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
@@ -180,26 +181,6 @@ func (r *Rollout) DeletePolicy(key engine.Key) {
 	delete(r.byID, key.ConditionID())
 }
 
-// SetAdmissionPolicy records a ValidatingAdmissionPolicy that is stored: of a barrier, or of the sentinel. Others have no effect.
-func (r *Rollout) SetAdmissionPolicy(p *admissionregistrationv1.ValidatingAdmissionPolicy) {
-	r.change(p.Name, func() { r.policies[p.Name] = p })
-}
-
-// DeleteAdmissionPolicy records that a ValidatingAdmissionPolicy is not stored any more.
-func (r *Rollout) DeleteAdmissionPolicy(name string) {
-	r.change(name, func() { delete(r.policies, name) })
-}
-
-// SetBinding records a ValidatingAdmissionPolicyBinding that is stored.
-func (r *Rollout) SetBinding(b *admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
-	r.change(b.Name, func() { r.bindings[b.Name] = b })
-}
-
-// DeleteBinding records that a ValidatingAdmissionPolicyBinding is not stored any more.
-func (r *Rollout) DeleteBinding(name string) {
-	r.change(name, func() { delete(r.bindings, name) })
-}
-
 // change changes a stored object.
 func (r *Rollout) change(name string, change func()) {
 	r.mu.Lock()
@@ -293,7 +274,55 @@ func (r *Rollout) settle(e *entry) {
 		return
 	}
 	if message, _ := r.obstacle(e); message == "" {
-		e.enter()
+		e.active = []*text{e.wanted}
 		r.entered = max(r.entered, r.after(e))
+	}
+}
+
+// Follow has the objects of informers recorded, and waits until all that are stored have been. The informers are of both kinds of
+// policies, ValidatingAdmissionPolicies and their bindings. They must run.
+func (r *Rollout) Follow(ctx context.Context, informers ...cache.SharedIndexInformer) error {
+	var synced []cache.InformerSynced
+	for _, informer := range informers {
+		registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc: r.set, UpdateFunc: func(_, object any) { r.set(object) }, DeleteFunc: r.remove,
+		})
+		if err != nil {
+			return fmt.Errorf("informer of the rollout of barriers: %w", err)
+		}
+		synced = append(synced, registration.HasSynced)
+	}
+	if cache.WaitForCacheSync(ctx.Done(), synced...) {
+		r.SetSynced()
+	}
+	return nil
+}
+
+func (r *Rollout) set(object any) {
+	switch o := object.(type) {
+	case *policyv1alpha1.ClusterAuthorizationPolicy:
+		r.SetPolicy(engine.Key{Name: o.Name}, &o.Spec)
+	case *policyv1alpha1.AuthorizationPolicy:
+		r.SetPolicy(engine.Key{Namespace: o.Namespace, Name: o.Name}, &o.Spec)
+	case *admissionregistrationv1.ValidatingAdmissionPolicy:
+		r.change(o.Name, func() { r.policies[o.Name] = o })
+	case *admissionregistrationv1.ValidatingAdmissionPolicyBinding:
+		r.change(o.Name, func() { r.bindings[o.Name] = o })
+	}
+}
+
+func (r *Rollout) remove(object any) {
+	if unknown, ok := object.(cache.DeletedFinalStateUnknown); ok {
+		object = unknown.Obj
+	}
+	switch o := object.(type) {
+	case *policyv1alpha1.ClusterAuthorizationPolicy:
+		r.DeletePolicy(engine.Key{Name: o.Name})
+	case *policyv1alpha1.AuthorizationPolicy:
+		r.DeletePolicy(engine.Key{Namespace: o.Namespace, Name: o.Name})
+	case *admissionregistrationv1.ValidatingAdmissionPolicy:
+		r.change(o.Name, func() { delete(r.policies, o.Name) })
+	case *admissionregistrationv1.ValidatingAdmissionPolicyBinding:
+		r.change(o.Name, func() { delete(r.bindings, o.Name) })
 	}
 }

@@ -48,18 +48,12 @@ type sight struct {
 
 // RunSight compares regularly what is received with what is stored, until ctx ends.
 func (r *Rollout) RunSight(ctx context.Context) {
-	for ctx.Err() == nil {
-		pause := sightInterval
-		if !r.Compare(ctx) {
-			pause = retryInterval
+	r.cluster.NewLoop(0).Run(ctx, func(ctx context.Context, _ bool) time.Duration {
+		if r.Compare(ctx) {
+			return sightInterval
 		}
-		timer := r.cluster.Clock.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-		case <-timer.C():
-		}
-		timer.Stop()
-	}
+		return retryInterval
+	})
 }
 
 // Compare compares what is received with what is stored, once. It returns false if they differ, as for a moment after a change, or if what is stored

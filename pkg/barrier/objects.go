@@ -12,6 +12,30 @@ import (
 	"k8s.io/utils/ptr"
 )
 
+// NewPolicy returns a policy.
+func NewPolicy(meta metav1.ObjectMeta, spec admissionregistrationv1.ValidatingAdmissionPolicySpec) *admissionregistrationv1.ValidatingAdmissionPolicy {
+	return &admissionregistrationv1.ValidatingAdmissionPolicy{
+		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicy"},
+		ObjectMeta: meta, Spec: spec,
+	}
+}
+
+// NewBinding returns the binding of the policy with the same name. resources may be nil.
+func NewBinding(meta metav1.ObjectMeta, resources *admissionregistrationv1.MatchResources, actions ...admissionregistrationv1.ValidationAction) *admissionregistrationv1.ValidatingAdmissionPolicyBinding {
+	return &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+		TypeMeta:   metav1.TypeMeta{APIVersion: admissionregistrationv1.SchemeGroupVersion.String(), Kind: "ValidatingAdmissionPolicyBinding"},
+		ObjectMeta: meta,
+		Spec:       admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: meta.Name, MatchResources: resources, ValidationActions: actions},
+	}
+}
+
+// newRule returns a rule of admission for all versions of resources.
+func newRule(groups, resources []string, scope *admissionregistrationv1.ScopeType, operations ...admissionregistrationv1.OperationType) admissionregistrationv1.NamedRuleWithOperations {
+	return admissionregistrationv1.NamedRuleWithOperations{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+		Operations: operations, Rule: admissionregistrationv1.Rule{APIGroups: groups, APIVersions: []string{all}, Resources: resources, Scope: scope},
+	}}
+}
+
 // EqualPolicies reports whether two policies decide the same: whether their specifications are equal once kube-apiserver has set
 // defaults.
 func EqualPolicies(a, b *admissionregistrationv1.ValidatingAdmissionPolicy) bool {

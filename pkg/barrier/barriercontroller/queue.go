@@ -44,9 +44,6 @@ var _ workqueue.Queue[Key] = &turns{}
 func (t *turns) Touch(Key) {}
 
 func (t *turns) Push(key Key) {
-	if t.keys == nil {
-		t.keys = map[string][]Key{}
-	}
 	if len(t.keys[key.Namespace]) == 0 {
 		t.order = append(t.order, key.Namespace)
 	}
@@ -72,7 +69,7 @@ func (t *turns) Pop() Key {
 
 func newQueue(c clock.WithTicker) workqueue.TypedRateLimitingInterface[Key] {
 	const name = "barriers"
-	fair := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[Key]{Name: name, Clock: c, Queue: &turns{}})
+	fair := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[Key]{Name: name, Clock: c, Queue: &turns{keys: map[string][]Key{}}})
 	delaying := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[Key]{Name: name, Clock: c, Queue: fair})
 	return workqueue.NewTypedRateLimitingQueueWithConfig(workqueue.NewTypedItemExponentialFailureRateLimiter[Key](firstRetry, lastRetry),
 		workqueue.TypedRateLimitingQueueConfig[Key]{Name: name, Clock: c, DelayingQueue: delaying})

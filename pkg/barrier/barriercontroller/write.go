@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -58,11 +59,8 @@ func (c *Controller) write(ctx context.Context, p *policy, r compiled, wasInOrde
 	policy, binding := wantedObjects(r.barrier, current)
 	writePolicy, deviation := c.policies.plan(storedPolicy, hasPolicy, policy)
 	writeBinding, ofBinding := c.bindings.plan(storedBinding, hasBinding, binding)
-	steps := []step{writePolicy, writeBinding}
+	steps := slices.DeleteFunc([]step{writePolicy, writeBinding}, func(write step) bool { return write == nil })
 	for _, write := range steps {
-		if write == nil {
-			continue
-		}
 		//guard:barriers-dry-runs
 		if err := write(ctx, []string{metav1.DryRunAll}); err != nil {
 			return c.failed(p, r, err)
@@ -76,9 +74,6 @@ func (c *Controller) write(ctx context.Context, p *policy, r compiled, wasInOrde
 		c.pending(p, r)
 	}
 	for _, write := range steps {
-		if write == nil {
-			continue
-		}
 		if err := write(ctx, nil); err != nil {
 			return c.failed(p, r, err)
 		}

@@ -59,15 +59,18 @@ const (
 // barred is what the barrier of a policy does about one rule. It is nil if the barrier does not matter.
 type barred struct {
 	*Barrier
-	// verbs has the verbs that the barrier enforces, by resource, and reasons those that it does not.
-	verbs   map[string]sets.Set[string]
-	reasons map[string]map[string]string
+	// enforced has what the barrier enforces, and reasons what it does not.
+	enforced sets.Set[access]
+	reasons  map[access]string
 	// remote has the groups of other servers for each group of the rule.
 	remote map[string][]string
 	// unseen has the parts about resources that the rule does not name, and matches by a wildcard.
 	unseen    []BarrierPart
 	frontDoor bool
 }
+
+// access is a verb for a resource, as a part of a barrier names them.
+type access struct{ resource, verb string }
 
 // barred returns what a barrier does about a rule. The front door decides about conditions that it can evaluate, so that the barrier does
 // not matter for them.
@@ -80,7 +83,7 @@ func (s Server) barred(b *Barrier, index int, rule *policyv1alpha1.PolicyRule, r
 			return resource == path || slices.ContainsFunc(rule.APIGroups, func(group string) bool { return resource == qualified(group, path) })
 		})
 	}
-	result := &barred{Barrier: b, frontDoor: s.FrontDoor, verbs: map[string]sets.Set[string]{}, reasons: map[string]map[string]string{}, remote: map[string][]string{}}
+	result := &barred{Barrier: b, frontDoor: s.FrontDoor, enforced: sets.New[access](), reasons: map[access]string{}, remote: map[string][]string{}}
 	for _, part := range b.Parts {
 		if part.Rule != index {
 			continue
@@ -91,18 +94,12 @@ func (s Server) barred(b *Barrier, index int, rule *policyv1alpha1.PolicyRule, r
 			continue
 		}
 		for _, resource := range part.Resources {
-			if part.Reason == "" {
-				if result.verbs[resource] == nil {
-					result.verbs[resource] = sets.New[string]()
-				}
-				result.verbs[resource].Insert(part.Verbs...)
-				continue
-			}
-			if result.reasons[resource] == nil {
-				result.reasons[resource] = map[string]string{}
-			}
 			for _, verb := range part.Verbs {
-				result.reasons[resource][verb] = part.Reason
+				if part.Reason == "" {
+					result.enforced.Insert(access{resource, verb})
+				} else {
+					result.reasons[access{resource, verb}] = part.Reason
+				}
 			}
 		}
 	}
@@ -118,8 +115,9 @@ func (s Server) barred(b *Barrier, index int, rule *policyv1alpha1.PolicyRule, r
 func (b *barred) split(group, path string, verbs []string) (enforced []string, left map[string][]string) {
 	left = map[string][]string{}
 	for _, verb := range resolved(verbs) {
-		reason := cmp.Or(b.reasons[qualified(group, path)][verb], b.reasons[qualified(group, path)]["*"], b.reasons[path][verb])
-		switch isEnforced := b.verbs[path].Has(verb); {
+		inGroup := qualified(group, path)
+		reason := cmp.Or(b.reasons[access{inGroup, verb}], b.reasons[access{inGroup, "*"}], b.reasons[access{path, verb}])
+		switch isEnforced := b.enforced.Has(access{path, verb}); {
 		//guard:status-own-groups-elsewhere
 		case group != authorization.GroupName && slices.Contains(servedGroups, group): // for which a barrier is looked at only then
 			left[noteElsewhere] = append(left[noteElsewhere], verb)

@@ -78,17 +78,13 @@ func (f findings) addAll(resource string, verbs []string, o Outcome) {
 	p.byResource[resource] = before
 }
 
-// parts returns the resources and verbs that have the outcome o, or nil if there are none. Each part becomes one entry
+// parts returns the resources and verbs that have the outcome o, which was found. Each part becomes one entry
 // of a policy's status. Resources with equal lists of verbs share a part, until it has policy.MaxRuleEntries resources;
 // the next resource then begins another part.
 func (f findings) parts(o Outcome) []part {
-	all := f[o]
-	if all == nil {
-		return nil
-	}
 	var parts []part
-	for _, resource := range all.resources {
-		verbs := all.byResource[resource]
+	for _, resource := range f[o].resources {
+		verbs := f[o].byResource[resource]
 		same := func(p part) bool { return len(p.resources) < policy.MaxRuleEntries && slices.Equal(p.verbs, verbs) }
 		if i := slices.IndexFunc(parts, same); i >= 0 {
 			parts[i].resources = append(parts[i].resources, resource)

@@ -8,9 +8,6 @@ package partial
 import (
 	"fmt"
 
-	"github.com/google/cel-go/common/operators"
-	"github.com/google/cel-go/common/types"
-
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/bound"
 )
@@ -53,33 +50,14 @@ func requestFields(n *node) *bound.Fields {
 }
 
 func addRequestFields(fields *bound.Fields, n *node) {
-	if !n.free[string(cel.Request)] {
+	if !n.free.Has(string(cel.Request)) {
 		return
 	}
-	if path, ok := requestPath(n); ok {
+	if root, path, ok := pathOf(n); ok && root == cel.Request {
 		fields.Add(path)
 		return
 	}
-	if n.target != nil {
-		addRequestFields(fields, n.target)
+	for part := range n.parts {
+		addRequestFields(fields, part)
 	}
-	for _, arg := range n.args {
-		addRequestFields(fields, arg)
-	}
-}
-
-// requestPath returns the names of the fields that a node selects from request, one inside the other. It returns false if the
-// node is anything but a selection from request, or request itself.
-func requestPath(n *node) ([]string, bool) {
-	switch {
-	case n.kind == variableNode:
-		return nil, n.name == string(cel.Request)
-	case n.kind == selectNode:
-		path, ok := requestPath(n.target)
-		return append(path, n.name), ok
-	case n.kind == callNode && n.name == operators.OptSelect:
-		path, ok := requestPath(n.args[0])
-		return append(path, string(n.args[1].value.(types.String))), ok
-	}
-	return nil, false
 }

@@ -96,8 +96,8 @@ type activation struct {
 var _ interpreter.Activation = activation{}
 
 func (a activation) ResolveName(name string) (any, bool) {
-	if value, ok := a.bindings.find(name); ok {
-		return value, true
+	if bound := a.bindings.find(name); bound != nil {
+		return bound.Value, true
 	}
 	return a.values.ResolveName(name)
 }
@@ -441,14 +441,8 @@ func (e *evaluation) close(p part) part {
 }
 
 func dependsOnVariables(n *node) bool {
-	if n.kind == variableNode {
-		return len(n.free) > 0 // the name of a type is constant
-	}
-	if n.target != nil && dependsOnVariables(n.target) {
-		return true
-	}
-	for _, arg := range n.args {
-		if dependsOnVariables(arg) {
+	for part := range n.all {
+		if part.kind == variableNode && len(part.free) > 0 { // the name of a type is constant
 			return true
 		}
 	}

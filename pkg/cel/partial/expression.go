@@ -214,9 +214,9 @@ func (e *Expression) Text() string {
 }
 
 // Reads reports whether the value of the expression may depend on the variable, known or unknown.
-func (e *Expression) Reads(v cel.Variable) bool { return e.tree.free[string(v)] }
+func (e *Expression) Reads(v cel.Variable) bool { return e.tree.free.Has(string(v)) }
 
 // Plan prepares the evaluation of the expression when the given variables are known and all others are not.
 func (e *Expression) Plan(known ...cel.Variable) (*Plan, error) {
-	return newPlan(e, namesOf(known))
+	return newPlan(e, e.tree, namesOf(known))
 }

@@ -105,7 +105,7 @@ func (e *evaluation) unroll(s *step, elements [][]ref.Val, b *bindings) part {
 		}
 		inner := b
 		for i, binder := range s.binders {
-			inner = &bindings{name: binder, values: element[i], parent: inner}
+			inner = &bindings{Element: Element{Name: binder, Value: element[i]}, parent: inner}
 		}
 		p := e.eval(s.unrolled[0], inner)
 		if !p.isValue() {

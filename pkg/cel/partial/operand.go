@@ -141,11 +141,13 @@ func (e *evaluation) attempt(way func() part) (part, bool) {
 // hasInferredTypes reports whether a part of an expression may have a type that the checker inferred from the expression
 // around it: an empty list or map, or a call whose result type depends on the arguments.
 func hasInferredTypes(n *node) bool {
-	//guard:inferred-calls
-	if isEmptyAggregate(n) || (n.kind == callNode && n.result == nil) || (n.target != nil && hasInferredTypes(n.target)) {
-		return true
+	for part := range n.all {
+		//guard:inferred-calls
+		if isEmptyAggregate(part) || (part.kind == callNode && part.result == nil) {
+			return true
+		}
 	}
-	return slices.ContainsFunc(n.args, hasInferredTypes)
+	return false
 }
 
 // isSubstituted reports whether the operand p of a residual is constant, although it was not a constant in the source.

@@ -8,6 +8,8 @@ package partial
 import (
 	"slices"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"github.com/proviso-authz/proviso/pkg/cel"
 )
 
@@ -18,7 +20,7 @@ func (e *Expression) TextIteratingLast(variables ...cel.Variable) string {
 	return textOf(iteratingLast(e.tree, namesOf(variables)))
 }
 
-func iteratingLast(n *node, late map[string]bool) *node {
+func iteratingLast(n *node, late sets.Set[string]) *node {
 	duplicate, inner := *n, within(n, late)
 	if n.target != nil {
 		duplicate.target = iteratingLast(n.target, late)
@@ -31,8 +33,8 @@ func iteratingLast(n *node, late map[string]bool) *node {
 		return &duplicate
 	}
 	//guard:ordered-cheap-first
-	isLate := func(operand *node) bool { return dependsOn(operand, late) && iterates(operand) != "" }
-	operands := chainOf(&duplicate, n.name)
+	isLate := func(operand *node) bool { return operand.dependsOn(late) && iterates(operand) != "" }
+	operands := termsOf(&duplicate, n.name)
 	first := slices.DeleteFunc(slices.Clone(operands), isLate)
 	last := slices.DeleteFunc(operands, func(operand *node) bool { return !isLate(operand) })
 	if len(first) == 0 || len(last) == 0 {
@@ -44,34 +46,19 @@ func iteratingLast(n *node, late map[string]bool) *node {
 	return result
 }
 
-// chainOf returns the operands of a chain of an operator, in their order.
-func chainOf(n *node, operator string) []*node {
-	if n.kind != callNode || n.name != operator {
-		return []*node{n}
-	}
-	return append(chainOf(n.args[0], operator), chainOf(n.args[1], operator)...)
-}
-
 // within returns the variables, and the variables that a macro binds in its bodies if its range depends on one of them.
-func within(n *node, variables map[string]bool) map[string]bool {
+func within(n *node, variables sets.Set[string]) sets.Set[string] {
 	//guard:rewritten-variables-macros
-	if n.kind != macroNode || !dependsOn(n.target, variables) {
+	if n.kind != macroNode || !n.target.dependsOn(variables) {
 		return variables
 	}
-	inner := map[string]bool{}
-	for name := range variables {
-		inner[name] = true
-	}
-	for _, binder := range n.binders {
-		inner[binder] = true
-	}
-	return inner
+	return variables.Union(sets.New(n.binders...))
 }
 
-func namesOf(variables []cel.Variable) map[string]bool {
-	names := map[string]bool{}
+func namesOf(variables []cel.Variable) sets.Set[string] {
+	names := sets.New[string]()
 	for _, v := range variables {
-		names[string(v)] = true
+		names.Insert(string(v))
 	}
 	return names
 }

@@ -10,12 +10,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
-	"github.com/proviso-authz/proviso/pkg/cel/internal/engine"
 )
 
 const (
@@ -43,16 +42,11 @@ type Part struct {
 }
 
 // Reads reports whether the value of the part may depend on the variable.
-func (p *Part) Reads(v cel.Variable) bool { return p.node.free[string(v)] }
+func (p *Part) Reads(v cel.Variable) bool { return p.node.free.Has(string(v)) }
 
 // ReadsOnly reports whether the value of the part depends on no other variables than the given ones.
 func (p *Part) ReadsOnly(variables ...cel.Variable) bool {
-	for name := range p.node.free {
-		if !slices.Contains(variables, cel.Variable(name)) {
-			return false
-		}
-	}
-	return true
+	return namesOf(variables).IsSuperset(p.node.free)
 }
 
 // makesChecks reports whether an evaluation of the part may make secondary checks.
@@ -65,7 +59,7 @@ func (e *Expression) Parts() []*Part {
 }
 
 func partsOf(tree *node, written expressions) []*Part {
-	nodes := conjuncts(tree, nil)
+	nodes := termsOf(tree, operators.LogicalAnd)
 	if len(nodes) > maxParts {
 		return nil
 	}
@@ -82,17 +76,6 @@ func partsOf(tree *node, written expressions) []*Part {
 		parts = append(parts, p)
 	}
 	return parts
-}
-
-// conjuncts appends the operands of the && operators at the top of a tree.
-func conjuncts(n *node, to []*node) []*node {
-	if n.kind != callNode || n.name != operators.LogicalAnd || len(to) > maxParts {
-		return append(to, n)
-	}
-	for _, arg := range n.args {
-		to = conjuncts(arg, to)
-	}
-	return to
 }
 
 // shortTextOf prints an expression from its tree, in at most MaxPartBytes. It is used if the text that the author wrote is not
@@ -124,11 +107,8 @@ func (p *Part) collect(n *node) {
 		p.collectChoices(n)
 		return
 	}
-	if n.target != nil {
-		p.collect(n.target)
-	}
-	for _, arg := range n.args {
-		p.collect(arg)
+	for part := range n.parts {
+		p.collect(part)
 	}
 }
 
@@ -162,32 +142,37 @@ func (p *Part) add(root cel.Variable, path []string) {
 // pathOf returns the variable from which a node selects fields, and the names of these fields. It returns false for other
 // nodes. For a conditional whose branches are the object and another variable, it returns the object.
 func pathOf(n *node) (root cel.Variable, path []string, ok bool) {
-	switch {
-	case n.kind == variableNode:
+	if n.kind == variableNode {
 		return cel.Variable(n.name), nil, true
-	case n.kind == selectNode:
-		return extend(n.target, n.name)
-	case n.kind != callNode:
-		return "", nil, false
-	case n.name == "dyn" && len(n.args) == 1:
-		return pathOf(n.args[0])
-	case n.name == operators.Conditional:
+	}
+	if operand, names, ok := selectedFrom(n); ok {
+		root, path, ok := pathOf(operand)
+		return root, append(path, names...), ok
+	}
+	if n.kind == callNode && n.name == operators.Conditional {
 		for _, branch := range n.args[1:] {
 			if root, path, ok := pathOf(branch); ok && root == cel.Object {
 				return root, path, true
 			}
 		}
-	case (n.name == operators.OptSelect || n.name == operators.Index || n.name == operators.OptIndex) && len(n.args) == 2 && n.args[1].kind == constantNode:
-		if name, ok := n.args[1].value.(types.String); ok {
-			return extend(n.args[0], string(name))
-		}
 	}
 	return "", nil, false
 }
 
-func extend(target *node, name string) (root cel.Variable, path []string, ok bool) {
-	root, path, ok = pathOf(target)
-	return root, append(path, name), ok
+// selectedFrom returns the operand and the name of a selection of a field with a constant name, or the operand of dyn and no name.
+func selectedFrom(n *node) (operand *node, names []string, ok bool) {
+	switch {
+	case n.kind == selectNode:
+		return n.target, []string{n.name}, true
+	case n.kind != callNode:
+	case n.name == "dyn":
+		return n.args[0], nil, true
+	case (n.name == operators.OptSelect || n.name == operators.Index || n.name == operators.OptIndex) && n.args[1].kind == constantNode:
+		if text, isText := n.args[1].value.(types.String); isText {
+			return n.args[0], []string{string(text)}, true
+		}
+	}
+	return nil, nil, false
 }
 
 // FalsePart returns the part that makes a false expression false: the first false part, or, if there is none, the only part
@@ -228,7 +213,11 @@ func (e *Expression) NotTrue(ctx context.Context, values cel.Values, limit uint6
 			return 1
 		})
 	}
-	planned, err := e.instructionsOf(parts)
+	nodes := make([]*node, 0, len(parts))
+	for _, p := range parts {
+		nodes = append(nodes, p.node)
+	}
+	planned, err := e.instructionsFor(nodes...)
 	if err != nil {
 		return nil, 0
 	}
@@ -252,46 +241,6 @@ func (e *Expression) NotTrue(ctx context.Context, values cel.Values, limit uint6
 	return left, cost
 }
 
-// instructionsOf returns the instructions of parts.
-func (e *Expression) instructionsOf(parts []*Part) ([]*engine.Instructions, error) {
-	nodes := make([]*node, 0, len(parts))
-	for _, p := range parts {
-		nodes = append(nodes, p.node)
-	}
-	return e.instructionsFor(nodes)
-}
-
-// instructionsFor returns the instructions of nodes. It plans those that have not been planned before.
-func (e *Expression) instructionsFor(nodes []*node) ([]*engine.Instructions, error) {
-	steps := make([]*step, 0, len(nodes))
-	for _, n := range nodes {
-		steps = append(steps, &step{node: n})
-	}
-	if missing := e.assign(steps); len(missing) > 0 {
-		from, err := e.source()
-		if err != nil {
-			return nil, err
-		}
-		exprs := make([]ast.Expr, 0, len(missing))
-		for _, s := range missing {
-			exprs = append(exprs, from.exprs[s.id])
-		}
-		planned, err := e.compiler.engine.Plan(from.checked.NativeRep(), exprs)
-		if err != nil {
-			return nil, err
-		}
-		for i, s := range missing {
-			s.known = planned[i]
-		}
-		e.storeInstructions(missing)
-	}
-	planned := make([]*engine.Instructions, 0, len(steps))
-	for _, s := range steps {
-		planned = append(planned, s.known)
-	}
-	return planned, nil
-}
-
 // TextFor returns the text of a part for a caller who may not read the expression, and the cost. If the part reads the request,
 // the text is its residual, in which everything that depends on the request only is replaced by its value. The text is empty
 // if there is no residual: the request alone decides the part, or the part cannot be evaluated within the limit.
@@ -299,9 +248,8 @@ func (e *Expression) TextFor(ctx context.Context, p *Part, values cel.Values, li
 	if !p.Reads(cel.Request) {
 		return p.Text, 0
 	}
-	known := &planner{expression: e}
-	plan := &Plan{root: known.plan(p.node, map[string]bool{string(cel.Request): true}), expression: e}
-	if known.finish() != nil {
+	plan, err := newPlan(e, p.node, sets.New(string(cel.Request)))
+	if err != nil {
 		return "", 0
 	}
 	result := plan.EvalWithin(ctx, cel.Values{cel.Request: values[cel.Request]}, limit)

@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package partial
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -14,7 +13,7 @@ import (
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
-	"github.com/google/cel-go/common/types/ref"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/internal/engine"
@@ -52,10 +51,10 @@ type planner struct {
 	literals bool
 }
 
-// newPlan returns the plan of an expression for the given known variables.
-func newPlan(e *Expression, known map[string]bool) (*Plan, error) {
+// newPlan returns the plan of an expression, or of a part of it, for the given known variables.
+func newPlan(e *Expression, n *node, known sets.Set[string]) (*Plan, error) {
 	p := &planner{expression: e}
-	plan := &Plan{root: p.plan(e.tree, known), expression: e}
+	plan := &Plan{root: p.plan(n, known), expression: e}
 	if err := p.finish(); err != nil {
 		return nil, err
 	}
@@ -77,7 +76,7 @@ func (plan *Plan) decomposed(s *step) (*step, error) {
 	return stored.(*step), nil
 }
 
-func (p *planner) plan(n *node, known map[string]bool) *step {
+func (p *planner) plan(n *node, known sets.Set[string]) *step {
 	if p.isKnown(n, known) {
 		s := &step{node: n}
 		p.known = append(p.known, s)
@@ -86,7 +85,7 @@ func (p *planner) plan(n *node, known map[string]bool) *step {
 	return p.planOperands(n, known)
 }
 
-func (p *planner) planOperands(n *node, known map[string]bool) *step {
+func (p *planner) planOperands(n *node, known sets.Set[string]) *step {
 	s := &step{node: n}
 	if n.target != nil {
 		s.target = p.plan(n.target, known)
@@ -96,11 +95,7 @@ func (p *planner) planOperands(n *node, known map[string]bool) *step {
 	}
 	s.unchanged = p.unchanged(s)
 	if n.kind == macroNode && isQuantifier(n.name) && p.isKnown(n.target, known) {
-		//guard:plan-binders-end-their-macro
-		inner := maps.Clone(known)
-		for _, binder := range n.binders {
-			inner[binder] = true
-		}
+		inner := known.Union(sets.New(n.binders...))
 		for _, body := range n.args {
 			s.unrolled = append(s.unrolled, p.plan(body, inner))
 		}
@@ -143,16 +138,11 @@ var hasRules = map[string]bool{
 
 // isKnown reports whether a node is evaluated as a whole: it depends on known variables only, and, if literals is set, it is a
 // variable or its values have literals.
-func (p *planner) isKnown(n *node, known map[string]bool) bool {
+func (p *planner) isKnown(n *node, known sets.Set[string]) bool {
 	if p.literals && n.kind != variableNode && !hasLiteral(n.typ) {
 		return false
 	}
-	for name := range n.free {
-		if !known[name] {
-			return false
-		}
-	}
-	return true
+	return known.IsSuperset(n.free)
 }
 
 func isQuantifier(name string) bool { return name == operators.All || name == operators.Exists }
@@ -173,64 +163,72 @@ func hasLiteral(t *types.Type) bool {
 	}
 }
 
-// finish sets the instructions of all known steps. The expression keeps the instructions of every node that an earlier plan
-// has planned, and finish uses these. It makes the instructions of all other nodes.
+// finish sets the instructions of all known steps.
 func (p *planner) finish() error {
-	missing := p.expression.assign(p.known)
-	if len(missing) == 0 {
-		return nil
+	nodes := make([]*node, 0, len(p.known))
+	for _, s := range p.known {
+		nodes = append(nodes, s.node)
 	}
-	from, err := p.expression.source()
+	planned, err := p.expression.instructionsFor(nodes...)
 	if err != nil {
 		return err
 	}
-	exprs := make([]ast.Expr, 0, len(missing))
-	for _, s := range missing {
-		exprs = append(exprs, from.exprs[s.id])
-	}
-	planned, err := p.expression.compiler.engine.Plan(from.checked.NativeRep(), exprs)
-	if err != nil {
-		return err
-	}
-	for i, s := range missing {
+	for i, s := range p.known {
 		s.known = planned[i]
 	}
-	p.expression.storeInstructions(missing)
 	return nil
 }
 
-// assign sets the instructions of the steps whose nodes have been planned before, and returns all other steps.
-func (e *Expression) assign(steps []*step) (missing []*step) {
+// instructionsFor returns the instructions of nodes. The expression keeps the instructions of every node: instructionsFor plans the others together.
+func (e *Expression) instructionsFor(nodes ...*node) ([]*engine.Instructions, error) {
+	all, missing := e.plannedBefore(nodes)
+	if len(missing) == 0 {
+		return all, nil
+	}
+	from, err := e.source()
+	if err != nil {
+		return nil, err
+	}
+	exprs := make([]ast.Expr, 0, len(missing))
+	for _, i := range missing {
+		exprs = append(exprs, from.exprs[nodes[i].id])
+	}
+	planned, err := e.compiler.engine.Plan(from.checked.NativeRep(), exprs)
+	if err != nil {
+		return nil, err
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, s := range steps {
-		if s.known = e.planned[s.node]; s.known == nil {
-			missing = append(missing, s)
+	for j, i := range missing {
+		all[i], e.planned[nodes[i]] = planned[j], planned[j]
+	}
+	return all, nil
+}
+
+// plannedBefore returns the instructions of the nodes that have been planned, in the order of all nodes, and the numbers of all other nodes.
+func (e *Expression) plannedBefore(nodes []*node) (planned []*engine.Instructions, missing []int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i, n := range nodes {
+		if planned = append(planned, e.planned[n]); planned[i] == nil {
+			missing = append(missing, i)
 		}
 	}
-	return missing
+	return planned, missing
 }
 
-func (e *Expression) storeInstructions(steps []*step) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, s := range steps {
-		e.planned[s.node] = s.known
-	}
-}
-
-// bindings is a linked list of the values of the variables of macros, the innermost first.
+// bindings is a linked list of the elements to which the variables of macros are bound, the innermost first.
 type bindings struct {
-	values ref.Val
-	name   string
+	Element
 	parent *bindings
 }
 
-func (b *bindings) find(name string) (any, bool) {
+// find returns the innermost variable with a name, or nil.
+func (b *bindings) find(name string) *bindings {
 	for ; b != nil; b = b.parent {
-		if b.name == name {
-			return b.values, true
+		if b.Name == name {
+			return b
 		}
 	}
-	return nil, false
+	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 )
@@ -43,7 +44,7 @@ func TestOperatorsInOperators(t *testing.T) {
 	env := policyEnv(t)
 	compared := 0
 	for _, leaf := range []*node{
-		{kind: variableNode, name: "object", typ: types.DynType, free: map[string]bool{"object": true}}, literal(types.Int(-1), types.IntType), literal(types.Double(math.Copysign(0, -1)), types.DoubleType), literal(types.Int(1), types.IntType),
+		{kind: variableNode, name: "object", typ: types.DynType, free: sets.New("object")}, literal(types.Int(-1), types.IntType), literal(types.Double(math.Copysign(0, -1)), types.DoubleType), literal(types.Int(1), types.IntType),
 	} {
 		for innerName, inner := range operatorNodes(leaf) {
 			for outerName, outer := range operatorNodes(inner) {

@@ -74,26 +74,18 @@ func (e *Expression) ComparedTexts(v cel.Variable, fields ...string) []string {
 		}
 		return n.kind == variableNode && n.name == string(v) && len(n.free) > 0
 	}
-	addCompared(e.tree, is, &texts)
-	return texts
-}
-
-func addCompared(n *node, is func(*node) bool, texts *[]string) {
-	if n.kind == callNode && len(n.args) == 2 {
+	for n := range e.tree.all {
+		if n.kind != callNode || n.name != operators.Equals && n.name != operators.NotEquals && n.name != operators.In {
+			continue
+		}
 		switch left, right := n.args[0], n.args[1]; {
-		case n.name != operators.Equals && n.name != operators.NotEquals && n.name != operators.In:
 		case is(left):
-			addTexts(right, texts)
+			addTexts(right, &texts)
 		case is(right) && n.name != operators.In:
-			addTexts(left, texts)
+			addTexts(left, &texts)
 		}
 	}
-	if n.target != nil {
-		addCompared(n.target, is, texts)
-	}
-	for _, arg := range n.args {
-		addCompared(arg, is, texts)
-	}
+	return texts
 }
 
 // addTexts adds a constant string, or the constant strings in a list literal, to texts, unless they are there already.
@@ -144,7 +136,7 @@ type valuesFinder struct {
 
 // find adds the lists in an expression. requirements are the variables that stand for a requirement in it.
 func (f *valuesFinder) find(n *node, requirements []string) {
-	if n.kind == callNode && (n.name == operators.Equals || n.name == operators.NotEquals) && len(n.args) == 2 {
+	if n.kind == callNode && (n.name == operators.Equals || n.name == operators.NotEquals) {
 		for i, arg := range n.args {
 			if f.isValues(arg, requirements) {
 				f.add(n.args[1-i])

@@ -11,6 +11,7 @@ import (
 	celgo "github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 )
@@ -64,10 +65,8 @@ func (e *Expression) rewritten(n *node, rewrite func(Reading) (string, int)) *no
 			last.args = []*node{selected(replaced, reading.Fields[fields:len(reading.Fields)-1]), n.args[1]}
 			return &last
 		}
-		for i, field := range reading.Fields[fields:] {
-			isLast := fields+i == len(reading.Fields)-1
-			replaced = &node{kind: selectNode, name: field, target: replaced, test: reading.IsTest && isLast}
-		}
+		replaced = selected(replaced, reading.Fields[fields:])
+		replaced.test = reading.IsTest && fields < len(reading.Fields)
 		return replaced
 	}
 	duplicate := *n
@@ -109,19 +108,11 @@ func (e *Expression) readingOf(n *node) (Reading, bool) {
 }
 
 // quiet are the operators and functions whose errors quote no operand, if the index of an index operator is a constant.
-var quiet = map[string]bool{
-	operators.LogicalAnd: true, operators.LogicalOr: true, operators.LogicalNot: true, operators.Conditional: true,
-	operators.Equals: true, operators.NotEquals: true, operators.In: true,
-	operators.Less: true, operators.LessEquals: true, operators.Greater: true, operators.GreaterEquals: true,
-	operators.Add: true, operators.Subtract: true, operators.Multiply: true, operators.Divide: true, operators.Modulo: true, operators.Negate: true,
-	operators.OptSelect: true, operators.OptIndex: true,
-	"optional.of": true, "optional.ofNonZeroValue": true, "optional.none": true, "hasValue": true, "value": true, "orValue": true, "or": true,
-	"size": true, "dyn": true, "type": true, "contains": true, "startsWith": true, "endsWith": true,
-	"lowerAscii": true, "upperAscii": true, "trim": true,
-	"sets.contains": true, "sets.equivalent": true, "sets.intersects": true, "isSorted": true, "sum": true, "min": true, "max": true,
-	"isIP": true, "isCIDR": true, "isURL": true, "isQuantity": true,
-	"group": true, "resource": true, "subresource": true, "namespace": true, "name": true, "path": true, "check": true, "allowed": true, "serviceAccount": true,
-}
+var quiet = comparing.Union(sets.New(
+	operators.Add, operators.Subtract, operators.Multiply, operators.Divide, operators.Modulo, operators.Negate, operators.OptIndex,
+	"optional.ofNonZeroValue", "type", "isSorted", "sum", "min", "max", "isIP", "isCIDR", "isURL", "isQuantity",
+	"group", "resource", "subresource", "namespace", "name", "path", "check", "allowed", "serviceAccount",
+))
 
 // MayQuote returns the name of an operator or a function in the expression whose error may quote a value that depends on one of the
 // variables, or an empty string if there is none.
@@ -129,22 +120,22 @@ func (e *Expression) MayQuote(variables ...cel.Variable) string {
 	return mayQuote(e.tree, namesOf(variables))
 }
 
-func mayQuote(n *node, secret map[string]bool) string {
+func mayQuote(n *node, secret sets.Set[string]) string {
 	switch {
-	case !dependsOn(n, secret):
+	case !n.dependsOn(secret):
 		return ""
 	case n.kind == callNode && n.name == operators.Index:
 		//guard:rewritten-index-error
-		if dependsOn(n.args[1], secret) {
+		if n.args[1].dependsOn(secret) {
 			return "[]"
 		}
 	case n.kind == callNode && n.name == "matches":
 		//guard:rewritten-patterns
-		if pattern := n.args[len(n.args)-1]; dependsOn(pattern, secret) {
+		if pattern := n.args[len(n.args)-1]; pattern.dependsOn(secret) {
 			return n.name
 		}
 	//guard:rewritten-functions
-	case n.kind == callNode && !quiet[n.name]:
+	case n.kind == callNode && !quiet.Has(n.name):
 		return n.name
 	//guard:rewritten-keys-maps
 	case n.kind == mapNode:
@@ -164,15 +155,6 @@ func mayQuote(n *node, secret map[string]bool) string {
 		}
 	}
 	return ""
-}
-
-func dependsOn(n *node, variables map[string]bool) bool {
-	for name := range n.free {
-		if variables[name] {
-			return true
-		}
-	}
-	return false
 }
 
 // isText reports whether a text is one identifier or a chain of selections, which need no parentheses.

@@ -53,10 +53,8 @@ func (e *Expression) WantedSelectors(ctx context.Context, values cel.Values, lim
 			wanted = nil
 		}
 	}()
-	var found []*selectorMacro
-	findSelectorMacros(e.tree, &found)
 	texts := &operandReader{expression: e, ctx: ctx, values: values, limit: limit}
-	for _, m := range found {
+	for _, m := range selectorMacros(e.tree) {
 		if of := m.wanted(texts); len(of) > 0 {
 			wanted = append(wanted, of)
 		}
@@ -88,24 +86,24 @@ type selectorMacro struct {
 	operands map[role][]*node
 }
 
-// findSelectorMacros adds the macros over request.labelSelector.requirements and request.fieldSelector.requirements in a tree, up to
+// selectorMacros returns the macros over request.labelSelector.requirements and request.fieldSelector.requirements in a tree, at most
 // maxSelectorMacros.
-func findSelectorMacros(n *node, found *[]*selectorMacro) {
-	if n.kind == macroNode && len(*found) < maxSelectorMacros && len(n.binders) > 0 {
+func selectorMacros(tree *node) (found []*selectorMacro) {
+	for n := range tree.all {
+		if n.kind != macroNode || len(found) == maxSelectorMacros {
+			continue
+		}
 		if isLabels, isFields := isRequirements(n.target, labelSelector), isRequirements(n.target, fieldSelector); isLabels || isFields {
 			m := &selectorMacro{inFields: isFields, roles: map[string]role{}, binder: n.binders[len(n.binders)-1], operands: map[role][]*node{}}
 			for _, body := range n.args {
-				m.collect(body)
+				for part := range body.all {
+					m.collect(part)
+				}
 			}
-			*found = append(*found, m)
+			found = append(found, m)
 		}
 	}
-	if n.target != nil {
-		findSelectorMacros(n.target, found)
-	}
-	for _, arg := range n.args {
-		findSelectorMacros(arg, found)
-	}
+	return found
 }
 
 // isRequirements reports whether an expression is the requirements of a selector of the request.
@@ -114,13 +112,9 @@ func isRequirements(n *node, selector string) bool {
 	return ok && root == cel.Request && slices.Equal(path, []string{selector, "requirements"})
 }
 
-// collect adds the operands that are compared with parts of the requirement.
+// collect adds the operands that a node compares with parts of the requirement.
 func (m *selectorMacro) collect(n *node) {
-	operands := n.args
-	if n.kind == callNode && n.target != nil {
-		operands = append([]*node{n.target}, n.args...)
-	}
-	if n.kind == callNode && len(operands) == 2 && n.name != operators.NotEquals {
+	if operands := slices.Collect(n.parts); n.kind == callNode && len(operands) == 2 && n.name != operators.NotEquals {
 		for i, operand := range operands {
 			//guard:partial-many-operands-selector
 			if r, other := m.roleOf(operand), operands[1-i]; r != noRole && len(m.operands[r]) < maxOperands && m.roleOf(other) == noRole {
@@ -128,14 +122,8 @@ func (m *selectorMacro) collect(n *node) {
 			}
 		}
 	}
-	if n.kind == macroNode && m.roleOf(n.target) == theValues && len(n.binders) > 0 {
+	if n.kind == macroNode && m.roleOf(n.target) == theValues {
 		m.roles[n.binders[len(n.binders)-1]] = oneValue
-	}
-	if n.target != nil {
-		m.collect(n.target)
-	}
-	for _, arg := range n.args {
-		m.collect(arg)
 	}
 }
 
@@ -216,11 +204,10 @@ func (t *operandReader) of(n *node) []string {
 	if texts, ok := constantTexts(n); ok {
 		return texts[:min(len(texts), maxWantedValues)]
 	}
-	part := &Part{node: n}
-	if !part.ReadsOnly(cel.Request) || t.cost >= t.limit {
+	if !(&Part{node: n}).ReadsOnly(cel.Request) || t.cost >= t.limit {
 		return nil
 	}
-	planned, err := t.expression.instructionsOf([]*Part{part})
+	planned, err := t.expression.instructionsFor(n)
 	if err != nil {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/traits"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/internal/engine"
@@ -102,34 +103,16 @@ type tracer struct {
 	traced       int
 }
 
-// scope has the elements that macros bind, the innermost first.
-type scope struct {
-	Element
-	parent *scope
-}
-
-func (s *scope) find(name string) *scope {
-	for ; s != nil; s = s.parent {
-		if s.Name == name {
-			return s
-		}
-	}
-	return nil
-}
-
-// bindings returns the values of the elements.
-func (s *scope) bindings() *bindings {
-	if s == nil {
-		return nil
-	}
-	return &bindings{name: s.Name, values: s.Value, parent: s.parent.bindings()}
-}
-
 // prepare plans the nodes that can be traced, as many as a trace may have.
 func (t *tracer) prepare() error {
 	var nodes []*node
-	collect(t.expression.tree, &nodes)
-	planned, err := t.expression.instructionsFor(nodes)
+	for n := range t.expression.tree.all {
+		if len(nodes) == maxTracedNodes {
+			break
+		}
+		nodes = append(nodes, n)
+	}
+	planned, err := t.expression.instructionsFor(nodes...)
 	if err != nil {
 		return err
 	}
@@ -139,21 +122,8 @@ func (t *tracer) prepare() error {
 	return nil
 }
 
-func collect(n *node, nodes *[]*node) {
-	if len(*nodes) == maxTracedNodes {
-		return
-	}
-	*nodes = append(*nodes, n)
-	if n.target != nil {
-		collect(n.target, nodes)
-	}
-	for _, arg := range n.args {
-		collect(arg, nodes)
-	}
-}
-
 // trace evaluates a node and its parts. It returns nil if the trace would have too many parts.
-func (t *tracer) trace(n *node, s *scope, depth int) *Trace {
+func (t *tracer) trace(n *node, s *bindings, depth int) *Trace {
 	if t.traced == maxTracedNodes || depth == maxTraceDepth || t.instructions[n] == nil {
 		return nil
 	}
@@ -177,7 +147,7 @@ func (t *tracer) trace(n *node, s *scope, depth int) *Trace {
 }
 
 // eval sets the value of a node.
-func (t *tracer) eval(traced *Trace, n *node, s *scope) {
+func (t *tracer) eval(traced *Trace, n *node, s *bindings) {
 	defer func() {
 		if recover() != nil {
 			traced.Value, traced.Err = nil, cel.ErrEvaluation
@@ -187,12 +157,12 @@ func (t *tracer) eval(traced *Trace, n *node, s *scope) {
 		traced.Err = cel.ErrCost
 		return
 	}
-	value, cost, err := t.expression.compiler.engine.Eval(t.ctx, t.instructions[n], activation{values: t.values, bindings: s.bindings()}, min(t.left, cel.CostLimit))
+	value, cost, err := t.expression.compiler.engine.Eval(t.ctx, t.instructions[n], activation{values: t.values, bindings: s}, min(t.left, cel.CostLimit))
 	t.left -= min(cost, t.left)
 	switch {
 	case err == nil && !types.IsUnknownOrError(value):
 		traced.Value = value
-	case slices.ContainsFunc(t.unknown, func(v cel.Variable) bool { return n.free[string(v)] }):
+	case slices.ContainsFunc(t.unknown, func(v cel.Variable) bool { return n.free.Has(string(v)) }):
 		traced.IsUnknown = true
 	case err != nil && cost > cel.CostLimit:
 		traced.Err = cel.ErrCost
@@ -204,7 +174,7 @@ func (t *tracer) eval(traced *Trace, n *node, s *scope) {
 }
 
 // valueOf returns the value of a node, or nil if there is none.
-func (t *tracer) valueOf(n *node, s *scope) cel.Value {
+func (t *tracer) valueOf(n *node, s *bindings) cel.Value {
 	if t.instructions[n] == nil {
 		return nil
 	}
@@ -214,8 +184,8 @@ func (t *tracer) valueOf(n *node, s *scope) cel.Value {
 }
 
 // parts adds the parts of a node.
-func (t *tracer) parts(traced *Trace, n *node, s *scope, depth int) {
-	add := func(part *node, in *scope) *Trace {
+func (t *tracer) parts(traced *Trace, n *node, s *bindings, depth int) {
+	add := func(part *node, in *bindings) *Trace {
 		child := t.trace(part, in, depth+1)
 		if child == nil {
 			traced.IsTruncated = true
@@ -257,7 +227,7 @@ func isBoolMacro(name string) bool {
 
 // elements adds the body of a quantifier for elements of its range. It leaves out elements that do not decide: elements for which
 // all is true, and elements for which exists is false although it is true of others.
-func (t *tracer) elements(traced *Trace, n *node, over *Trace, s *scope, depth int) {
+func (t *tracer) elements(traced *Trace, n *node, over *Trace, s *bindings, depth int) {
 	all, ok := elementsOf(over.Value, len(n.binders))
 	if !ok {
 		traced.IsTruncated = true
@@ -267,7 +237,7 @@ func (t *tracer) elements(traced *Trace, n *node, over *Trace, s *scope, depth i
 	for i, values := range all {
 		inner := s
 		for j, name := range n.binders {
-			inner = &scope{Element: Element{Name: name, Value: values[j], Reads: over.Reads}, parent: inner}
+			inner = &bindings{Element: Element{Name: name, Value: values[j], Reads: over.Reads}, parent: inner}
 			setField(&inner.Element, over, values[0], int64(i), j == len(n.binders)-1, len(n.binders) == 2)
 		}
 		value := t.valueOf(n.args[0], inner)
@@ -326,7 +296,7 @@ func originOf(over *Trace, index int64) (*Trace, int64) {
 }
 
 // fieldOf returns the field that a node selects, or nil.
-func (t *tracer) fieldOf(n *node, s *scope) *Field {
+func (t *tracer) fieldOf(n *node, s *bindings) *Field {
 	in := func(target *node, step any) *Field {
 		field := t.fieldOf(target, s)
 		if field == nil {
@@ -362,7 +332,7 @@ func (t *tracer) fieldOf(n *node, s *scope) *Field {
 	case operators.OptSelect, operators.Index, operators.OptIndex:
 		// Another key would be data of an object, which the caller may not want to show as a name.
 		//guard:explain-keys-secrets
-		if !isOfRequest(n.args[1]) {
+		if !sets.New(string(cel.Request)).IsSuperset(n.args[1].free) {
 			return nil
 		}
 		switch value := t.valueOf(n.args[1], s).(type) {
@@ -375,18 +345,8 @@ func (t *tracer) fieldOf(n *node, s *scope) *Field {
 	return nil
 }
 
-// isOfRequest reports whether the value of a node depends on the request only, or on nothing.
-func isOfRequest(n *node) bool {
-	for name := range n.free {
-		if name != string(cel.Request) {
-			return false
-		}
-	}
-	return true
-}
-
 // reads returns the fields that the value of a node may depend on, with a path below the node.
-func (t *tracer) reads(n *node, s *scope, below []string) (found []Read) {
+func (t *tracer) reads(n *node, s *bindings, below []string) (found []Read) {
 	add := func(all ...Read) {
 		for _, read := range all {
 			if !slices.ContainsFunc(found, func(r Read) bool { return r.Variable == read.Variable && slices.Equal(r.Path, read.Path) }) {
@@ -400,10 +360,7 @@ func (t *tracer) reads(n *node, s *scope, below []string) (found []Read) {
 		if !ok {
 			break
 		}
-		if step != "" {
-			path = append([]string{step}, path...)
-		}
-		n = next
+		n, path = next, append(step, path...)
 	}
 	switch {
 	case n.kind == variableNode:
@@ -425,26 +382,10 @@ func (t *tracer) reads(n *node, s *scope, below []string) (found []Read) {
 	}
 	inner := s
 	for _, name := range n.binders {
-		inner = &scope{Element: Element{Name: name, Reads: found}, parent: inner}
+		inner = &bindings{Element: Element{Name: name, Reads: found}, parent: inner}
 	}
 	for _, arg := range n.args {
 		add(t.reads(arg, inner, nil)...)
 	}
 	return found
-}
-
-// selectedFrom returns the operand and the name of a selection of a field with a constant name, or the operand of dyn.
-func selectedFrom(n *node) (operand *node, name string, ok bool) {
-	switch {
-	case n.kind == selectNode:
-		return n.target, n.name, true
-	case n.kind != callNode:
-	case n.name == "dyn":
-		return n.args[0], "", true
-	case (n.name == operators.OptSelect || n.name == operators.Index || n.name == operators.OptIndex) && n.args[1].kind == constantNode:
-		if text, isText := n.args[1].value.(types.String); isText {
-			return n.args[0], string(text), true
-		}
-	}
-	return nil, "", false
 }

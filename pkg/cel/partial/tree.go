@@ -8,7 +8,6 @@ package partial
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	celgo "github.com/google/cel-go/cel"
@@ -16,6 +15,7 @@ import (
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 )
@@ -68,7 +68,42 @@ type node struct {
 	binders []string
 	// free are the variables that the value depends on. Nodes share them: it must not be
 	// changed.
-	free map[string]bool
+	free sets.Set[string]
+}
+
+// parts yields the target, if there is one, and the arguments.
+func (n *node) parts(yield func(*node) bool) {
+	//guard:parts-targets
+	if n.target != nil && !yield(n.target) {
+		return
+	}
+	//guard:parts-arguments
+	for _, arg := range n.args {
+		if !yield(arg) {
+			return
+		}
+	}
+}
+
+// all yields the node and everything in it, each node before its parts.
+func (n *node) all(yield func(*node) bool) { n.walk(yield) }
+
+// walk is all. It returns false if yield has.
+func (n *node) walk(yield func(*node) bool) bool {
+	if !yield(n) {
+		return false
+	}
+	for part := range n.parts {
+		if !part.walk(yield) {
+			return false
+		}
+	}
+	return true
+}
+
+// dependsOn reports whether the value depends on one of some variables.
+func (n *node) dependsOn(variables sets.Set[string]) bool {
+	return variables.HasAny(n.free.UnsortedList()...)
 }
 
 // macroShape has the numbers of the arguments of a macro: the first ones are the names of the variables that it binds, and
@@ -113,7 +148,7 @@ type treeBuilder struct {
 	// exprs are the checked expressions of the nodes, macros expanded, by id.
 	exprs []ast.Expr
 	// sets are the interned sets of variables of the nodes.
-	sets []map[string]bool
+	sets []sets.Set[string]
 }
 
 // source is a checked expression and its tree. Checking the same text again gives an equal source.
@@ -127,7 +162,7 @@ func buildTree(checked *celgo.Ast, compiler *Compiler) (*source, error) {
 	native := checked.NativeRep()
 	b := &treeBuilder{checked: native, byID: map[int64]ast.Expr{}, compiler: compiler}
 	ast.PostOrderVisit(native.Expr(), ast.NewExprVisitor(func(e ast.Expr) { b.byID[e.ID()] = e }))
-	tree, err := b.build(native.Expr(), map[string]bool{})
+	tree, err := b.build(native.Expr(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -135,22 +170,20 @@ func buildTree(checked *celgo.Ast, compiler *Compiler) (*source, error) {
 }
 
 // union returns the variables of both sets.
-func (b *treeBuilder) union(a, c map[string]bool) map[string]bool {
+func (b *treeBuilder) union(a, c sets.Set[string]) sets.Set[string] {
 	switch {
-	case includes(a, c):
+	case a.IsSuperset(c):
 		return a
-	case includes(c, a):
+	case c.IsSuperset(a):
 		return c
 	}
-	result := maps.Clone(a)
-	maps.Copy(result, c)
-	return b.intern(result)
+	return b.intern(a.Union(c))
 }
 
 // intern returns the one copy of a set that all nodes share.
-func (b *treeBuilder) intern(set map[string]bool) map[string]bool {
+func (b *treeBuilder) intern(set sets.Set[string]) sets.Set[string] {
 	for _, other := range b.sets {
-		if maps.Equal(set, other) {
+		if set.Equal(other) {
 			return other
 		}
 	}
@@ -158,18 +191,9 @@ func (b *treeBuilder) intern(set map[string]bool) map[string]bool {
 	return set
 }
 
-func includes(a, b map[string]bool) bool {
-	for name := range b {
-		if !a[name] {
-			return false
-		}
-	}
-	return true
-}
-
 // build returns the node for an expression and its parts. Bound are the variables of the macros around it. It returns an error
 // if the expression is too large or has a part that is not supported.
-func (b *treeBuilder) build(e ast.Expr, bound map[string]bool) (*node, error) {
+func (b *treeBuilder) build(e ast.Expr, bound sets.Set[string]) (*node, error) {
 	if len(b.exprs) == maxNodes {
 		return nil, errTooLarge
 	}
@@ -191,8 +215,8 @@ func (b *treeBuilder) build(e ast.Expr, bound map[string]bool) (*node, error) {
 		return n, nil
 	case ast.IdentKind:
 		n.kind, n.name = variableNode, checked.AsIdent()
-		if b.compiler.environment.Declares(n.name) || bound[n.name] {
-			n.free = b.intern(map[string]bool{n.name: true})
+		if b.compiler.environment.Declares(n.name) || bound.Has(n.name) {
+			n.free = b.intern(sets.New(n.name))
 		}
 		return n, nil // otherwise it is the name of a type
 	case ast.SelectKind:
@@ -236,7 +260,7 @@ func (n *node) mark(i int) {
 	n.optional[i] = true
 }
 
-func (b *treeBuilder) children(n *node, bound map[string]bool, target ast.Expr, args ...ast.Expr) (err error) {
+func (b *treeBuilder) children(n *node, bound sets.Set[string], target ast.Expr, args ...ast.Expr) (err error) {
 	if target != nil {
 		if n.target, err = b.build(target, bound); err != nil {
 			return err
@@ -255,7 +279,7 @@ func (b *treeBuilder) children(n *node, bound map[string]bool, target ast.Expr, 
 	return nil
 }
 
-func (b *treeBuilder) buildMacro(n *node, call ast.CallExpr, bound map[string]bool) (err error) {
+func (b *treeBuilder) buildMacro(n *node, call ast.CallExpr, bound sets.Set[string]) (err error) {
 	shape, ok := macros[fmt.Sprintf("%s:%d", call.FunctionName(), len(call.Args()))]
 	if !ok || !call.IsMemberFunction() {
 		return fmt.Errorf("expression %w: the macro %s is not supported", cel.ErrCompile, call.FunctionName())
@@ -266,15 +290,15 @@ func (b *treeBuilder) buildMacro(n *node, call ast.CallExpr, bound map[string]bo
 	}
 	n.free = n.target.free
 
-	inner := maps.Clone(bound)
+	inner := bound.Clone()
 	for _, binder := range call.Args()[:shape.binders] {
 		name := binder.AsIdent()
 		// A body that is moved, or whose variables are replaced, must mean the same.
-		if b.compiler.environment.Declares(name) || inner[name] || name == string(cel.Variables) {
+		if b.compiler.environment.Declares(name) || inner.Has(name) || name == string(cel.Variables) {
 			return fmt.Errorf("expression %w: %w: %q", cel.ErrCompile, errShadow, name)
 		}
 		n.binders = append(n.binders, name)
-		inner[name] = true
+		inner.Insert(name)
 	}
 	for _, body := range call.Args()[shape.binders:] {
 		child, err := b.build(body, inner)
@@ -282,13 +306,7 @@ func (b *treeBuilder) buildMacro(n *node, call ast.CallExpr, bound map[string]bo
 			return err
 		}
 		n.args = append(n.args, child)
-		outer := child.free
-		if slices.ContainsFunc(n.binders, func(name string) bool { return outer[name] }) {
-			outer = maps.Clone(outer)
-			maps.DeleteFunc(outer, func(name string, _ bool) bool { return slices.Contains(n.binders, name) })
-			outer = b.intern(outer)
-		}
-		n.free = b.union(n.free, outer)
+		n.free = b.union(n.free, b.intern(child.free.Difference(sets.New(n.binders...))))
 	}
 	return nil
 }

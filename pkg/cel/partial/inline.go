@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 
+	celgo "github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
@@ -26,7 +27,7 @@ const maxNamesShown = 8
 type inliner struct {
 	defined map[string]*ast.AST
 	// parse parses the expression that a call of unchanged stands for.
-	parse func(text string) (*ast.AST, error)
+	parse func(text string) (*celgo.Ast, error)
 	// fields are the values of fields of request.
 	fields map[string]string
 	// budget is for all expressions together.
@@ -42,7 +43,7 @@ func (in *inliner) inline(native *ast.AST) error {
 	var references []found
 	count := 0
 	names := map[string]bool{}
-	walkScoped(native.Expr(), nil, func(e ast.Expr, scope []string) {
+	walkScoped(ast.NavigateAST(native), nil, func(e ast.Expr, scope []string) {
 		count++
 		addNames(e, names)
 		if _, ok := reference(e); ok || isUnchanged(e) {
@@ -74,7 +75,11 @@ func (in *inliner) definition(e ast.Expr) (*ast.AST, error) {
 		if err != nil {
 			return nil, err
 		}
-		return in.parse(cel.UnchangedText(paths))
+		parsed, err := in.parse(cel.UnchangedText(paths))
+		if err != nil {
+			return nil, err
+		}
+		return parsed.NativeRep(), nil
 	}
 	name, _ := reference(e)
 	definition, ok := in.defined[name]
@@ -148,7 +153,7 @@ func renamed(definition *ast.AST, scope []string, names map[string]bool) (*ast.A
 		return duplicate, nil
 	}
 	bound, free, all := map[string]bool{}, map[string]bool{}, map[string]bool{}
-	walkScoped(duplicate.Expr(), nil, func(e ast.Expr, inner []string) {
+	walkScoped(ast.NavigateAST(duplicate), nil, func(e ast.Expr, inner []string) {
 		addNames(e, all)
 		switch {
 		case e.Kind() == ast.ComprehensionKind:
@@ -228,30 +233,17 @@ func addNames(e ast.Expr, names map[string]bool) {
 }
 
 // walkScoped calls visit for an expression and all its parts, each with the names that the macros around it bind.
-func walkScoped(e ast.Expr, scope []string, visit func(e ast.Expr, scope []string)) {
+func walkScoped(e ast.NavigableExpr, scope []string, visit func(e ast.Expr, scope []string)) {
 	visit(e, scope)
-	switch e.Kind() {
-	case ast.SelectKind:
-		walkScoped(e.AsSelect().Operand(), scope, visit)
-	case ast.CallKind:
-		if e.AsCall().IsMemberFunction() {
-			walkScoped(e.AsCall().Target(), scope, visit)
+	inner := scope
+	if e.Kind() == ast.ComprehensionKind {
+		inner = append(slices.Clone(scope), bindersOf(e.AsComprehension())...)
+	}
+	for i, child := range e.Children() {
+		if e.Kind() == ast.ComprehensionKind && i < 2 { // the range, and the first value of the accumulator
+			walkScoped(child, scope, visit)
+		} else {
+			walkScoped(child, inner, visit)
 		}
-		for _, arg := range e.AsCall().Args() {
-			walkScoped(arg, scope, visit)
-		}
-	case ast.ListKind, ast.MapKind:
-		for _, element := range guard.Elements(e) {
-			walkScoped(element, scope, visit)
-		}
-	case ast.ComprehensionKind:
-		c := e.AsComprehension()
-		walkScoped(c.IterRange(), scope, visit)
-		walkScoped(c.AccuInit(), scope, visit)
-		inner := append(slices.Clone(scope), bindersOf(c)...)
-		for _, part := range []ast.Expr{c.LoopCondition(), c.LoopStep(), c.Result()} {
-			walkScoped(part, inner, visit)
-		}
-	default:
 	}
 }

@@ -10,9 +10,7 @@ import (
 	"slices"
 
 	celgo "github.com/google/cel-go/cel"
-	"github.com/google/cel-go/common"
 	"github.com/google/cel-go/common/ast"
-	exprpb "google.golang.org/genproto/googleapis/api/expr/v1alpha1"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/internal/engine"
@@ -100,8 +98,11 @@ func (c *Compiler) check(all expressions, budget *guard.Budget) (checked *celgo.
 			return nil, &VariableError{Index: i, Name: v.Name, Err: err}
 		}
 	}
-	_, checked, err = c.parseInto(&in, all.text)
-	return checked, err
+	parsed, err := c.parseInto(&in, all.text)
+	if err != nil {
+		return nil, err
+	}
+	return c.checkTypes(parsed)
 }
 
 // define parses and checks a named expression, whose name must be a new identifier.
@@ -112,56 +113,55 @@ func (c *Compiler) define(in *inliner, v cel.NamedExpression) (*ast.AST, error) 
 	if !isIdentifier(v.Name) {
 		return nil, fmt.Errorf("expression %w: the name is no identifier", cel.ErrCompile)
 	}
-	parsed, _, err := c.parseInto(in, v.Expression)
-	return parsed, err
+	parsed, err := c.parseInto(in, v.Expression)
+	if err != nil {
+		return nil, err
+	}
+	definition := ast.Copy(parsed.NativeRep()) // the checker changes what it checks
+	_, err = c.checkTypes(parsed)
+	return definition, err
 }
 
-// parseInto parses an expression, replaces the references to named expressions in it, and checks the types of the result. It
-// returns the parsed expression with the replacements, and the checked one.
-func (c *Compiler) parseInto(in *inliner, text string) (*ast.AST, *celgo.Ast, error) {
+// parseInto parses an expression, and replaces the references to named expressions in it. It returns an error if it takes too long to check the types
+// of the result.
+func (c *Compiler) parseInto(in *inliner, text string) (*celgo.Ast, error) {
 	if len(text) > cel.MaxExpressionBytes {
-		return nil, nil, cel.ErrTooLong
+		return nil, cel.ErrTooLong
 	}
 	if err := in.budget.SpendText(text); err != nil {
-		return nil, nil, fmt.Errorf("expression %w: %w", cel.ErrCompile, err)
+		return nil, fmt.Errorf("expression %w: %w", cel.ErrCompile, err)
 	}
-	e := c.environment.Engine()
-	if err := engine.CheckText(e.Guard, text); err != nil {
-		return nil, nil, err
+	if err := engine.CheckText(c.engine.Guard, text); err != nil {
+		return nil, err
 	}
-	source := common.NewTextSource(text)
-	native, err := c.parse(text)
+	parsed, err := c.parse(text)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if err := in.inline(native); err != nil {
-		return nil, nil, err
+	if err := in.inline(parsed.NativeRep()); err != nil {
+		return nil, err
 	}
-	in.setFields(native)
-	if err := in.check(e.Guard, native.Expr()); err != nil {
-		return nil, nil, fmt.Errorf("expression %w: %w", cel.ErrCompile, err)
+	in.setFields(parsed.NativeRep())
+	if err := in.check(c.engine.Guard, parsed.NativeRep().Expr()); err != nil {
+		return nil, fmt.Errorf("expression %w: %w", cel.ErrCompile, err)
 	}
-	expr, err := ast.ExprToProto(native.Expr())
-	if err != nil {
-		return nil, nil, fmt.Errorf("expression %w: %w", cel.ErrCompile, err)
-	}
-	info, err := ast.SourceInfoToProto(native.SourceInfo())
-	if err != nil {
-		return nil, nil, fmt.Errorf("expression %w: %w", cel.ErrCompile, err)
-	}
-	checked, issues := e.Env.Check(celgo.ParsedExprToAstWithSource(&exprpb.ParsedExpr{Expr: expr, SourceInfo: info}, source))
-	if len(issues.Errors()) > 0 {
-		return nil, nil, fmt.Errorf("expression %w: %s", cel.ErrCompile, engine.Describe(issues))
-	}
-	return native, checked, nil
+	return parsed, nil
 }
 
-func (c *Compiler) parse(text string) (*ast.AST, error) {
-	parsed, issues := c.environment.Engine().Env.Parse(text)
+func (c *Compiler) parse(text string) (*celgo.Ast, error) {
+	parsed, issues := c.engine.Env.Parse(text)
 	if len(issues.Errors()) > 0 {
 		return nil, fmt.Errorf("expression %w: %s", cel.ErrCompile, engine.Describe(issues))
 	}
-	return parsed.NativeRep(), nil
+	return parsed, nil
+}
+
+func (c *Compiler) checkTypes(parsed *celgo.Ast) (*celgo.Ast, error) {
+	checked, err := engine.CheckTypes(c.engine.Env, parsed)
+	if err != nil {
+		return nil, fmt.Errorf("expression %w: %w", cel.ErrCompile, err)
+	}
+	return checked, nil
 }
 
 // check returns an error if an expression, with the named expressions in it, takes too long to compile, or if it exceeds the

@@ -83,3 +83,35 @@ func (e *Expression) ComputesKeys() bool {
 	}
 	return false
 }
+
+// costOfCheck is the cost of an authorization check in the library of Kubernetes.
+const costOfCheck = 350_000
+
+// MinCost returns what the authorization checks of each evaluation cost together, in the units of cel.CostLimit, or less. All other work
+// counts as 0. An evaluation that ends in an error may cost less.
+func (e *Expression) MinCost() uint64 { return costOfCheck * minChecks(e.tree) }
+
+// minChecks returns the number of checks that each evaluation of a node makes, or less.
+func minChecks(n *node) (checks uint64) {
+	switch {
+	case n.kind == macroNode: // it may have no round
+		return minChecks(n.target)
+	case n.kind != callNode:
+	case isLogic(n): // one operand decides
+		return min(minChecks(n.args[0]), minChecks(n.args[1]))
+	case n.name == operators.Conditional:
+		return minChecks(n.args[0]) + min(minChecks(n.args[1]), minChecks(n.args[2]))
+	case n.name == operators.Index, n.name == operators.OptIndex, n.name == operators.OptSelect: // an index of an optional that is none is not evaluated
+		return minChecks(n.args[0])
+	case n.name == "or", n.name == "orValue":
+		return minChecks(n.target)
+	case n.name == operators.In && isEmptyAggregate(n.args[1]): // the planner makes it false
+		return 0
+	case n.name == "check":
+		checks = 1
+	}
+	for part := range n.parts {
+		checks += minChecks(part)
+	}
+	return checks
+}

@@ -195,16 +195,6 @@ func memoize[T any](cache *lru.Cache, key string, create func() (T, error)) (T, 
 // Program returns a program that evaluates the whole expression, with the values of all variables.
 func (e *Expression) Program() *cel.Program { return e.program }
 
-// MinCost returns what the authorization checks of each evaluation cost together, in the units of cel.CostLimit, or less. An evaluation
-// that ends in an error may cost less.
-func (e *Expression) MinCost() uint64 {
-	from, err := e.source()
-	if err != nil {
-		return 0
-	}
-	return guard.MinCost(from.checked.NativeRep())
-}
-
 // Text returns the source text of the whole expression, in which each variables.NAME is replaced by its named expression. If
 // the text is compiled in the environment of policies, it is the same expression again. It may be longer than
 // cel.MaxExpressionBytes.

@@ -62,15 +62,6 @@ func size(v ref.Val) int {
 	return 1
 }
 
-func checkFirst(check func(string) error) func([]ref.Val) error {
-	return func(args []ref.Val) error {
-		if text, ok := args[0].(types.String); ok {
-			return check(string(text))
-		}
-		return nil
-	}
-}
-
 func checkTexts(limit int) func([]ref.Val) error {
 	return func(args []ref.Val) error {
 		for _, arg := range args {
@@ -160,20 +151,16 @@ func checkReplace(args []ref.Val) error {
 }
 
 // checkDeep returns an error if the arguments, which a function walks as a whole, have more than maxDeep parts. A part that
-// occurs several times within a value is counted each time, as the walk visits it.
-func checkDeep(args []ref.Val) error {
-	if _, complete := walkAll(args, textPerPart); !complete {
-		return errWork
-	}
-	return nil
-}
+// occurs several times within a value is counted each time, as the walk visits it. checkPrinted is checkDeep for values that are printed.
+var checkDeep, checkPrinted = checkParts(textPerPart), checkParts(printedPerPart)
 
-// checkPrinted is checkDeep for values that are printed.
-func checkPrinted(args []ref.Val) error {
-	if _, complete := walkAll(args, printedPerPart); !complete {
-		return errWork
+func checkParts(textPerPart int) func([]ref.Val) error {
+	return func(args []ref.Val) error {
+		if _, complete := walkAll(args, textPerPart); !complete {
+			return errWork
+		}
+		return nil
 	}
-	return nil
 }
 
 // checkFlatten returns an error if flatten could copy more than maxWork elements, or if the arguments have more than maxDeep
@@ -189,11 +176,16 @@ func checkFlatten(args []ref.Val) error {
 
 // levels returns how often flatten copies an element of the innermost lists of a value whose parts have been counted.
 func levels(args []ref.Val) int {
-	depth := types.Int(1)
-	if len(args) > 1 {
-		depth, _ = args[1].(types.Int)
+	return min(nesting(args[0]), int(min(max(depthOf(args), 0), maxDeep))+1)
+}
+
+// depthOf returns how many levels flatten removes.
+func depthOf(args []ref.Val) types.Int {
+	if len(args) < 2 {
+		return 1
 	}
-	return min(nesting(args[0]), int(min(max(depth, 0), maxDeep))+1)
+	depth, _ := args[1].(types.Int)
+	return depth
 }
 
 // nesting returns how deep lists are nested in a value whose parts have been counted.
@@ -274,11 +266,12 @@ func (w *walker) walk(v ref.Val) bool {
 
 // checkQuantity returns an error for texts of quantities that are cheap to parse and expensive to compare. A text that is no
 // quantity is no error here.
-func checkQuantity(text string) error {
+func checkQuantity(args []ref.Val) error {
+	text, _ := args[0].(types.String)
 	if len(text) > maxQuantityBytes {
 		return errQuantity
 	}
-	_, exponent, ok := strings.Cut(strings.ToLower(text), "e")
+	_, exponent, ok := strings.Cut(strings.ToLower(string(text)), "e")
 	if !ok || exponent == "" || exponent == "i" { // 1E and 1Ei are suffixes
 		return nil
 	}

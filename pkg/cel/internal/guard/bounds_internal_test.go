@@ -188,7 +188,7 @@ func TestPatternsAreMeasured(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%.30q", tc.pattern), func(t *testing.T) {
 			t.Parallel()
-			if got := patternSize(tc.pattern); got < tc.wantSize[0] || got > tc.wantSize[1] {
+			if got := PatternSize(tc.pattern); got < tc.wantSize[0] || got > tc.wantSize[1] {
 				t.Errorf("got %d instructions, want %d to %d", got, tc.wantSize[0], tc.wantSize[1])
 			}
 			if got := foldsCase(tc.pattern); got != tc.wantFolds {

@@ -122,7 +122,7 @@ func (m *measure) pattern(text string) {
 	if m.err != nil {
 		return
 	}
-	if m.patterns += patternSize(text); m.patterns > maxPatternSize {
+	if m.patterns += PatternSize(text); m.patterns > maxPatternSize {
 		m.fail(errPattern)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
@@ -46,8 +47,8 @@ type Guard struct {
 // guarded has the checks of the arguments of functions, which run before the function. New adds checkDeep for other
 // functions that may walk through values.
 var guarded = map[string]func(args []ref.Val) error{
-	"quantity":   checkFirst(checkQuantity),
-	"isQuantity": checkFirst(checkQuantity),
+	"quantity":   checkQuantity,
+	"isQuantity": checkQuantity,
 	"matches":    checkMatch,
 	"find":       checkMatch,
 	"findAll":    checkMatches,
@@ -166,7 +167,7 @@ func (g *Guard) CheckCalls(i interpreter.InterpretableV2) (interpreter.Interpret
 		return i, nil
 	}
 	check, ok := g.checks[call.Function()]
-	if !ok || !g.worthGuarding(call) {
+	if !ok || call.Function() == operators.In && areConstant(call.Args()) { // the planner has replaced it
 		return i, nil
 	}
 	implementation := g.implementations[call.OverloadID()]
@@ -199,15 +200,12 @@ func (g *Guard) CheckCalls(i interpreter.InterpretableV2) (interpreter.Interpret
 	}), nil
 }
 
-// worthGuarding reports whether the arguments of a call have to be checked. It returns false only for the operator in with
-// constant operands, which the planner has replaced.
-func (g *Guard) worthGuarding(call interpreter.InterpretableCall) bool {
-	for _, arg := range call.Args() {
-		if _, constant := arg.(interpreter.InterpretableConst); !constant {
-			return true
-		}
-	}
-	return call.Function() != operators.In
+// areConstant reports whether instructions yield constants, which the planner has evaluated.
+func areConstant(instructions []interpreter.InterpretableV2) bool {
+	return !slices.ContainsFunc(instructions, func(i interpreter.InterpretableV2) bool {
+		_, constant := i.(interpreter.InterpretableConst)
+		return !constant
+	})
 }
 
 var errArguments = errors.New("no such overload")

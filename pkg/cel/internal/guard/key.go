@@ -92,7 +92,7 @@ func (k *keys) call(function string, key ast.Expr) ast.Expr {
 	return k.NewCall(id, function, key)
 }
 
-// chargedKeys is a decorator that replaces the calls that ChargeKeys has inserted by instructions of type key, or, if the key
+// chargedKeys is a decorator that replaces the calls that ChargeKeys has inserted by charged instructions, or, if the key
 // is a constant, by the constant.
 func chargedKeys(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 	call, ok := i.(interpreter.InterpretableCall)
@@ -105,29 +105,18 @@ func chargedKeys(i interpreter.InterpretableV2) (interpreter.InterpretableV2, er
 	}
 	if attribute, ok := value.(interpreter.InterpretableAttribute); ok && call.Function() == indexKeyFunction {
 		//guard:cost-keys-indexes
-		return key{resolved{attribute}}, nil
+		return charged(resolved{attribute}), nil
 	}
 	//guard:cost-other-keys
-	return key{value}, nil
+	return charged(value), nil
 }
 
-// key wraps the instruction that computes the key of an index or of an entry in a map literal. The cost tracker takes it
-// for a call without arguments, and charges for the length of the key.
-type key struct {
-	interpreter.InterpretableV2
+// charged wraps the instruction that computes the key of an index or of an entry in a map literal. The cost tracker takes it
+// for a call, and charges for the length of the key. The call has no arguments, because the value of the wrapped instruction may not
+// be on the stack of the tracker.
+func charged(key interpreter.InterpretableV2) interpreter.InterpretableV2 {
+	return trackedCall{key, entryKeyFunction, entryKeyFunction, nil}
 }
-
-var _ interpreter.InterpretableCall = key{}
-
-// Function implements interpreter.InterpretableCall.
-func (key) Function() string { return entryKeyFunction }
-
-// OverloadID implements interpreter.InterpretableCall.
-func (key) OverloadID() string { return entryKeyFunction }
-
-// Args implements interpreter.InterpretableCall. It returns no arguments, because the value of the wrapped instruction may not
-// be on the stack of the tracker, and the tracker charges nothing for a call whose arguments are not there.
-func (key) Args() []interpreter.InterpretableV2 { return nil }
 
 // resolved is an attribute that is the key of an index. The cost tracker counts an index whose key is an attribute as one
 // unit, and an index with another key as one unit and the cost of the key. Therefore, the attribute itself is not counted.

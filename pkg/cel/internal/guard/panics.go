@@ -128,15 +128,10 @@ type unequal struct {
 	ref.Val
 }
 
+func (h hashable) Eval(vars interpreter.Activation) ref.Val { return h.Exec(interpreter.AsFrame(vars)) }
+
 func (h hashable) Exec(frame *interpreter.ExecutionFrame) ref.Val {
-	return h.value(h.InterpretableV2.Exec(frame))
-}
-
-func (h hashable) Eval(vars interpreter.Activation) ref.Val {
-	return h.value(h.InterpretableV2.Eval(vars))
-}
-
-func (h hashable) value(v ref.Val) ref.Val {
+	v := h.InterpretableV2.Exec(frame)
 	if text, ok := v.(types.String); ok && len(text) > h.longest {
 		return &unequal{v}
 	}
@@ -164,14 +159,17 @@ func callIn(o *functions.Overload, args []ref.Val) ref.Val {
 	return invoke(o, args)
 }
 
-func recovered(r any) ref.Val {
-	switch r := r.(type) {
+// contain makes an error of a panic of a function, and ends the evaluation if its context or its cost limit did. It is to be deferred.
+func contain(value *ref.Val) {
+	switch r := recover().(type) {
+	case nil:
 	case interpreter.EvalCancelledError:
-		panic(r) // the evaluation ends: its context or its cost limit
+		panic(r)
 	case failedCall:
-		return types.WrapErr(r.err)
+		*value = types.WrapErr(r.err)
+	default:
+		*value = types.WrapErr(errPanic)
 	}
-	return types.WrapErr(errPanic)
 }
 
 // failedCall is the value that Fail panics with.
@@ -226,11 +224,7 @@ func costOfSets(times uint64) interpreter.FunctionTracker {
 }
 
 func costOfFlattening(args []ref.Val, result ref.Val) *uint64 {
-	depth := types.Int(1)
-	if len(args) > 1 {
-		depth, _ = args[1].(types.Int)
-	}
-	cost := 1 + common.ListCreateBaseCost + uint64(min(max(depth, 1), 1000))*uint64(size(args[0]))
+	cost := 1 + common.ListCreateBaseCost + uint64(min(max(depthOf(args), 1), 1000))*uint64(size(args[0]))
 	if made := uint64(size(result)) / comparisonsPerUnit; made > uint64(size(args[0])) {
 		cost += made
 	}
@@ -246,21 +240,12 @@ type containedCall struct {
 }
 
 func (c containedCall) Exec(frame *interpreter.ExecutionFrame) (value ref.Val) {
-	defer func() {
-		if r := recover(); r != nil {
-			value = recovered(r)
-		}
-	}()
+	defer contain(&value)
 	return c.InterpretableCall.Exec(frame)
 }
 
-func (c containedCall) Eval(vars interpreter.Activation) (value ref.Val) {
-	defer func() {
-		if r := recover(); r != nil {
-			value = recovered(r)
-		}
-	}()
-	return c.InterpretableCall.Eval(vars)
+func (c containedCall) Eval(vars interpreter.Activation) ref.Val {
+	return c.Exec(interpreter.AsFrame(vars))
 }
 
 type containedConstructor struct {
@@ -268,21 +253,12 @@ type containedConstructor struct {
 }
 
 func (c containedConstructor) Exec(frame *interpreter.ExecutionFrame) (value ref.Val) {
-	defer func() {
-		if r := recover(); r != nil {
-			value = recovered(r)
-		}
-	}()
+	defer contain(&value)
 	return plainKeys(c.InterpretableConstructor.Exec(frame))
 }
 
-func (c containedConstructor) Eval(vars interpreter.Activation) (value ref.Val) {
-	defer func() {
-		if r := recover(); r != nil {
-			value = recovered(r)
-		}
-	}()
-	return plainKeys(c.InterpretableConstructor.Eval(vars))
+func (c containedConstructor) Eval(vars interpreter.Activation) ref.Val {
+	return c.Exec(interpreter.AsFrame(vars))
 }
 
 // cel-go labels an error with its place in the expression when the error occurs first. All evaluations of the

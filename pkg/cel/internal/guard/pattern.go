@@ -57,7 +57,7 @@ func checkPattern(pattern string) (size int, err error) {
 	if len(pattern) <= maxPatternSize && patternWork(pattern) > maxPatternWork {
 		return 0, errPatternWork
 	}
-	if size = patternSize(pattern); size > maxPatternSize {
+	if size = PatternSize(pattern); size > maxPatternSize {
 		return size, errPattern
 	}
 	return size, nil
@@ -121,7 +121,7 @@ func constantPatternOf(call interpreter.InterpretableCall) (pattern ref.Val, con
 func withConstantPattern(call interpreter.InterpretableCall, implementation *functions.Overload, pattern ref.Val) interpreter.InterpretableV2 {
 	instructions := uint64(1)
 	if text, ok := pattern.(types.String); ok {
-		instructions = uint64(max(patternSize(string(text)), 1))
+		instructions = uint64(max(PatternSize(string(text)), 1))
 	}
 	limit := 16 * maxWork / instructions
 	if call.Function() == "findAll" {
@@ -215,7 +215,7 @@ func workOfMatching(args []ref.Val, compiled bool) uint64 {
 	}
 	instructions := len(pattern)
 	if strings.Contains(string(pattern), "{") { // only repetitions make more of a pattern than its text
-		instructions = patternSize(string(pattern))
+		instructions = PatternSize(string(pattern))
 	}
 	size := uint64(min(instructions, maxPatternSize))
 	matching := size * textBytes(args[0]) / matchesPerUnit
@@ -225,9 +225,9 @@ func workOfMatching(args []ref.Val, compiled bool) uint64 {
 	return work + size*unitsPerInstruction + matching
 }
 
-// patternSize estimates how many instructions a regular expression compiles to. It returns 0 if the expression cannot be
+// PatternSize estimates how many instructions a regular expression compiles to. It returns 0 if the expression cannot be
 // parsed, and more than maxPatternSize if it is longer than maxPatternSize bytes.
-func patternSize(text string) int {
+func PatternSize(text string) int {
 	if len(text) > maxPatternSize {
 		return maxPatternSize + 1
 	}
@@ -248,6 +248,3 @@ func sizeOf(re *syntax.Regexp) int {
 	}
 	return min(size, 1<<20) // no overflow
 }
-
-// PatternSize returns about how many instructions a regular expression compiles to, as the bounds of patterns count them.
-func PatternSize(pattern string) int { return patternSize(pattern) }

@@ -33,7 +33,7 @@ func TestSizesOfPatterns(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", pattern, err)
 		}
-		if got := patternSize(pattern); len(compiled.Inst) > 4*got+8 {
+		if got := PatternSize(pattern); len(compiled.Inst) > 4*got+8 {
 			t.Errorf("%s: got the size %d, but it compiles to %d instructions", pattern, got, len(compiled.Inst))
 		}
 	}
@@ -43,7 +43,7 @@ func TestSizesOfPatterns(t *testing.T) {
 	}{
 		{pattern: "a{1000}", want: 2000}, {pattern: "(a{10}){100}", want: 100 * (1 + 1 + 20)}, {pattern: "a{0}", want: 2}, {pattern: "a{5,}", want: 10}, {pattern: "a{2,7}", want: 14}, {pattern: "[a-cx-z]", want: 3}, {pattern: "a{1001}", want: 0}, {pattern: "*", want: 0},
 	} {
-		if got := patternSize(tc.pattern); got != tc.want {
+		if got := PatternSize(tc.pattern); got != tc.want {
 			t.Errorf("%s: got the size %d, want %d", tc.pattern, got, tc.want)
 		}
 	}

@@ -19,27 +19,34 @@ import (
 // expression can call a function of this name, and it costs nothing.
 const roundFunction = "@round"
 
-// round is a part of a macro that is evaluated once in each round. The cost tracker of cel-go
+// trackedCall is an instruction that looks like a call of a function to the cost tracker. No expression can call such a function.
+type trackedCall struct {
+	interpreter.InterpretableV2
+	function, overload string
+	// args are the arguments, whose values the tracker removes from its stack. It knows arguments by their IDs, and charges nothing for the call if
+	// one of them is not there.
+	args []interpreter.InterpretableV2
+}
+
+var _ interpreter.InterpretableCall = trackedCall{}
+
+// Function implements interpreter.InterpretableCall.
+func (c trackedCall) Function() string { return c.function }
+
+// OverloadID implements interpreter.InterpretableCall.
+func (c trackedCall) OverloadID() string { return c.overload }
+
+// Args implements interpreter.InterpretableCall.
+func (c trackedCall) Args() []interpreter.InterpretableV2 { return c.args }
+
+// round wraps a part of a macro that is evaluated once in each round. The cost tracker of cel-go
 // keeps the values of all rounds of a macro on a stack until the macro ends, and searches this
 // stack at each step, so that a macro takes time that is quadratic in its rounds. The tracker
 // removes the arguments of a call, and everything above them. A round therefore looks to the
 // tracker like a call with the same part of the previous round as its argument. Costs stay as
 // they are, and the stack stays as short as it is in the second round.
-type round struct {
-	interpreter.InterpretableV2
-}
-
-var _ interpreter.InterpretableCall = round{}
-
-// Function implements interpreter.InterpretableCall.
-func (round) Function() string { return roundFunction }
-
-// OverloadID implements interpreter.InterpretableCall.
-func (round) OverloadID() string { return roundFunction }
-
-// Args implements interpreter.InterpretableCall. The tracker knows arguments by their IDs.
-func (r round) Args() []interpreter.InterpretableV2 {
-	return []interpreter.InterpretableV2{r.InterpretableV2}
+func round(i interpreter.InterpretableV2) interpreter.InterpretableV2 {
+	return trackedCall{i, roundFunction, roundFunction, []interpreter.InterpretableV2{i}}
 }
 
 // rounds returns a decorator that makes one part of each macro a round: its condition if this is constant, or its step if this
@@ -64,12 +71,12 @@ func rounds(exprs []ast.Expr) interpreter.InterpretableDecoratorV2 {
 		switch i.(type) {
 		case interpreter.InterpretableConst:
 			if conditions[i.ID()] {
-				return round{i}, nil
+				return round(i), nil
 			}
 		case interpreter.InterpretableAttribute, interpreter.InterpretableCall, interpreter.InterpretableConstructor:
 		default:
 			if steps[i.ID()] {
-				return round{i}, nil
+				return round(i), nil
 			}
 		}
 		return i, nil
@@ -94,22 +101,12 @@ const (
 	freeOperands    = 16
 )
 
-// surcharge makes an instruction look like a call without arguments to the cost tracker, so that
-// it can cost more. The overload ID is the cost as a number.
-type surcharge struct {
-	units uint64
+// surcharge wraps an instruction that costs more than the cost tracker counts. The overload ID is the cost as a number. The values of the operands
+// stay on the stack of the tracker until the instruction around this one removes them. They would be missing there if one of them fails, and
+// nothing would be charged.
+func surcharge(i interpreter.InterpretableV2, units uint64) trackedCall {
+	return trackedCall{i, surchargeFunction, strconv.FormatUint(units, 10), nil}
 }
-
-// Function implements interpreter.InterpretableCall.
-func (surcharge) Function() string { return surchargeFunction }
-
-// OverloadID implements interpreter.InterpretableCall.
-func (s surcharge) OverloadID() string { return strconv.FormatUint(s.units, 10) }
-
-// Args implements interpreter.InterpretableCall. The values of the operands stay on the stack of the
-// tracker until the instruction around this one removes them. They would be missing there
-// if one of them fails, and nothing would be charged.
-func (surcharge) Args() []interpreter.InterpretableV2 { return nil }
 
 // costOfSurcharge returns the cost in an overload ID of surchargeFunction, or maxProduct if the ID is no number.
 func costOfSurcharge(overload string) uint64 {
@@ -124,19 +121,12 @@ func costOfSurcharge(overload string) uint64 {
 // few elements.
 type longLiteral struct {
 	interpreter.InterpretableConstructor
-	surcharge
-}
-
-// longChain is a chain of many constants that are joined by && or ||. Without the surcharge it costs nothing.
-type longChain struct {
-	interpreter.InterpretableV2
-	surcharge
+	trackedCall
 }
 
 var (
 	_ interpreter.InterpretableCall        = longLiteral{}
 	_ interpreter.InterpretableConstructor = longLiteral{}
-	_ interpreter.InterpretableCall        = longChain{}
 )
 
 // surcharges returns a decorator that charges literals with many elements, and many constants that are
@@ -151,25 +141,14 @@ func surcharges(exprs []ast.Expr) interpreter.InterpretableDecoratorV2 {
 		switch node := i.(type) {
 		case interpreter.InterpretableConst, interpreter.InterpretableAttribute, interpreter.InterpretableCall:
 		case interpreter.InterpretableConstructor:
-			if isVariable(node) {
-				return longLiteral{node, surcharge{baseCost(node) + n/operandsPerUnit}}, nil
+			if !areConstant(node.InitVals()) {
+				return longLiteral{node, surcharge(nil, baseCost(node)+n/operandsPerUnit)}, nil
 			}
 		default:
-			return longChain{i, surcharge{n / operandsPerUnit}}, nil
+			return surcharge(i, n/operandsPerUnit), nil // without it, a chain of constants costs nothing
 		}
 		return i, nil
 	}
-}
-
-// isVariable reports whether a literal has an element that is not a constant. The planner makes the value of a literal without
-// such an element once.
-func isVariable(node interpreter.InterpretableConstructor) bool {
-	for _, v := range node.InitVals() {
-		if _, constant := v.(interpreter.InterpretableConst); !constant {
-			return true
-		}
-	}
-	return false
 }
 
 // baseCost returns the cost that the cost tracker counts for a literal.

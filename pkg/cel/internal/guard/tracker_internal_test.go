@@ -134,7 +134,7 @@ func TestRoundsOfMacros(t *testing.T) {
 		}
 		found := 0
 		count := func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
-			if _, ok := i.(round); ok {
+			if call, ok := i.(trackedCall); ok && call.function == roundFunction {
 				found++
 			}
 			return i, nil
@@ -263,7 +263,7 @@ func TestChargedKeys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		k, ok := got.(key)
+		k, ok := got.(trackedCall)
 		if ok != tc.wantKey || ok && (k.Function() != entryKeyFunction || len(k.Args()) != 0) {
 			t.Errorf("%s: got %T, want a key: %t", tc.name, got, tc.wantKey)
 		}

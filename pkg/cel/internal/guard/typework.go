@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/containers"
 	"github.com/google/cel-go/common/operators"
 )
 
@@ -185,7 +186,7 @@ func (w *typeWork) isHidden(name string) bool {
 
 func (w *typeWork) selection(e ast.Expr) typeBound {
 	//guard:types-variables-macros-hide-others
-	if name, ok := qualifiedName(e); ok && !w.isHidden(name) {
+	if name, ok := containers.ToQualifiedName(e); ok && !w.isHidden(name) {
 		if t, ok := w.identifiers[strings.TrimPrefix(name, ".")]; ok {
 			w.try(1, 0)
 			return t
@@ -286,7 +287,7 @@ func (w *typeWork) call(c ast.CallExpr) typeBound {
 	style := callStyle{name, c.IsMemberFunction()}
 	if c.IsMemberFunction() {
 		target := w.expr(c.Target())
-		if prefix, ok := qualifiedName(c.Target()); ok { // a variable of a macro hides no function
+		if prefix, ok := containers.ToQualifiedName(c.Target()); ok { // a variable of a macro hides no function
 			//guard:types-functions-after-dot
 			qualified := callStyle{strings.TrimPrefix(prefix, ".") + "." + name, false}
 			if _, ok := w.candidates[qualified]; ok {
@@ -315,18 +316,4 @@ func (w *typeWork) call(c ast.CallExpr) typeBound {
 		w.openKeys++
 	}
 	return result
-}
-
-// qualifiedName returns the dotted name for a chain of selections that begins with a name. It returns false for every other
-// expression.
-func qualifiedName(e ast.Expr) (string, bool) {
-	switch e.Kind() {
-	case ast.IdentKind:
-		return e.AsIdent(), true
-	case ast.SelectKind:
-		prefix, ok := qualifiedName(e.AsSelect().Operand())
-		return prefix + "." + e.AsSelect().FieldName(), ok && !e.AsSelect().IsTestOnly()
-	default:
-		return "", false
-	}
 }

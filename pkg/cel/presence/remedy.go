@@ -15,46 +15,19 @@ import (
 	"github.com/google/cel-go/parser"
 )
 
-// tree finds the expressions around an expression.
+// tree finds the expressions in a checked expression.
 type tree struct {
-	checked *ast.AST
-	byID    map[int64]ast.Expr
-	parents map[int64]ast.Expr
+	root ast.NavigableExpr
+	info *ast.SourceInfo
+	byID map[int64]ast.NavigableExpr
 }
 
 func newTree(checked *ast.AST) *tree {
-	t := &tree{checked: checked, byID: map[int64]ast.Expr{}, parents: map[int64]ast.Expr{}}
-	ast.PostOrderVisit(checked.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
+	t := &tree{root: ast.NavigateAST(checked), info: checked.SourceInfo(), byID: map[int64]ast.NavigableExpr{}}
+	for _, e := range ast.MatchDescendants(t.root, ast.AllMatcher()) {
 		t.byID[e.ID()] = e
-		for _, child := range childrenOf(e) {
-			t.parents[child.ID()] = e
-		}
-	}))
-	return t
-}
-
-func childrenOf(e ast.Expr) (children []ast.Expr) {
-	switch e.Kind() {
-	case ast.SelectKind:
-		return []ast.Expr{e.AsSelect().Operand()}
-	case ast.CallKind:
-		c := e.AsCall()
-		if c.IsMemberFunction() {
-			children = append(children, c.Target())
-		}
-		return append(children, c.Args()...)
-	case ast.ListKind:
-		return e.AsList().Elements()
-	case ast.MapKind:
-		for _, entry := range e.AsMap().Entries() {
-			children = append(children, entry.AsMapEntry().Key(), entry.AsMapEntry().Value())
-		}
-	case ast.ComprehensionKind:
-		c := e.AsComprehension()
-		children = []ast.Expr{c.IterRange(), c.AccuInit(), c.LoopCondition(), c.LoopStep(), c.Result()}
-	default:
 	}
-	return children
+	return t
 }
 
 // memberOf returns the expression whose member e accesses, and how the member is written as an optional.
@@ -85,7 +58,7 @@ func optionalField(name string) string {
 
 // textOf returns the text of an expression.
 func (t *tree) textOf(e ast.Expr) string {
-	text, err := parser.Unparse(e, t.checked.SourceInfo())
+	text, err := parser.Unparse(e, t.info)
 	if err != nil {
 		return "…"
 	}
@@ -104,11 +77,11 @@ func (t *tree) operand(e ast.Expr) string {
 }
 
 // top returns the last access of the chain in which an expression is.
-func (t *tree) top(id int64) ast.Expr {
+func (t *tree) top(id int64) ast.NavigableExpr {
 	e := t.byID[id]
 	for {
-		parent := t.parents[e.ID()]
-		if parent == nil {
+		parent, ok := e.Parent()
+		if !ok {
 			return e
 		}
 		of, _, _ := t.memberOf(parent)
@@ -122,7 +95,7 @@ func (t *tree) top(id int64) ast.Expr {
 // remedy returns what can be written instead of the chain of an access that fails, or before it.
 func (t *tree) remedy(m missing) string {
 	failed, top := t.byID[m.id], t.top(m.id)
-	zero := t.zeroOf(top)
+	zero := zeroOf(top)
 	of, _, _ := t.memberOf(failed)
 	switch {
 	case m.isNull && (m.place == object || m.place == oldObject):
@@ -143,7 +116,7 @@ func (t *tree) remedy(m missing) string {
 	case zero != "":
 		end = ".orValue(" + zero + ")"
 	}
-	for e := top; ; {
+	for e := ast.Expr(top); ; {
 		inner, step, _ := t.memberOf(e)
 		if end = step + end; e.ID() == failed.ID() {
 			return t.operand(of) + end
@@ -164,10 +137,10 @@ var forZeros = map[string]bool{
 }
 
 // zeroOf returns an empty value that can replace an expression, or "" if there is none.
-func (t *tree) zeroOf(e ast.Expr) string {
-	kind := t.checked.GetType(e.ID()).Kind()
-	parent := t.parents[e.ID()]
-	if parent == nil || parent.Kind() != ast.CallKind {
+func zeroOf(e ast.NavigableExpr) string {
+	kind := e.Type().Kind()
+	parent, ok := e.Parent()
+	if !ok || parent.Kind() != ast.CallKind {
 		return zeros[kind]
 	}
 	call := parent.AsCall()
@@ -180,12 +153,12 @@ func (t *tree) zeroOf(e ast.Expr) string {
 	case isBool && kind == types.DynKind:
 		return zeros[types.BoolKind]
 	}
-	others := childrenOf(parent)
+	others := parent.Children()
 	if call.FunctionName() == operators.Conditional {
 		others = others[1:] // the condition
 	}
 	for _, other := range others {
-		if of := t.checked.GetType(other.ID()).Kind(); other.ID() != e.ID() && (of == types.NullTypeKind || kind == types.DynKind) && call.FunctionName() != operators.In {
+		if of := other.Type().Kind(); other.ID() != e.ID() && (of == types.NullTypeKind || kind == types.DynKind) && call.FunctionName() != operators.In {
 			return zeros[of]
 		}
 	}
@@ -198,8 +171,8 @@ func surprises(expressions []Expression, trees []*tree) []map[int64]bool {
 	for i := range found {
 		found[i] = map[int64]bool{}
 	}
-	var walk func(i int, e ast.Expr, is bool)
-	walk = func(i int, e ast.Expr, is bool) {
+	var walk func(i int, e ast.NavigableExpr, is bool)
+	walk = func(i int, e ast.NavigableExpr, is bool) {
 		if was, isSeen := found[i][e.ID()]; isSeen && (was || !is) {
 			return
 		}
@@ -208,11 +181,11 @@ func surprises(expressions []Expression, trees []*tree) []map[int64]bool {
 			named, _ := strings.CutPrefix(e.AsIdent(), variablesPrefix)
 			for j := range expressions[:i] {
 				if expressions[j].Name == named && named != e.AsIdent() {
-					walk(j, trees[j].checked.Expr(), is)
+					walk(j, trees[j].root, is)
 				}
 			}
 		}
-		for n, child := range childrenOf(e) {
+		for n, child := range e.Children() {
 			inner := is
 			if e.Kind() == ast.CallKind {
 				switch e.AsCall().FunctionName() {
@@ -226,6 +199,6 @@ func surprises(expressions []Expression, trees []*tree) []map[int64]bool {
 		}
 	}
 	last := len(expressions) - 1
-	walk(last, trees[last].checked.Expr(), false)
+	walk(last, trees[last].root, false)
 	return found
 }

@@ -8,6 +8,8 @@ package presence
 import (
 	"crypto/sha256"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/google/cel-go/common/ast"
@@ -277,8 +279,8 @@ func (r *run) elements(v *value) value {
 func (r *run) rangeOf(v *value) (keys, values []value) {
 	switch {
 	case v.kind == entries:
-		for key, item := range sorted(v.byKey) {
-			keys, values = append(keys, constantOf(types.String(key))), append(values, item)
+		for _, key := range slices.Sorted(maps.Keys(v.byKey)) {
+			keys, values = append(keys, constantOf(types.String(key))), append(values, v.byKey[key])
 		}
 		return keys, values
 	case v.kind == list:

@@ -8,11 +8,10 @@ package presence
 import (
 	"cmp"
 	"fmt"
-	"iter"
-	"maps"
 	"slices"
 
 	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/containers"
 	"github.com/google/cel-go/common/types"
 )
 
@@ -120,10 +119,8 @@ func Find(q *Question, steps int) ([]Missing, int) {
 // readsVerb reports whether an expression reads request.verb.
 func readsVerb(e Expression) (reads bool) {
 	ast.PostOrderVisit(e.AST.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
-		if e.Kind() == ast.SelectKind && e.AsSelect().FieldName() == verbField {
-			of := e.AsSelect().Operand()
-			reads = reads || of.Kind() == ast.IdentKind && of.AsIdent() == request
-		}
+		name, _ := containers.ToQualifiedName(e)
+		reads = reads || name == request+"."+verbField
 	}))
 	return reads
 }
@@ -239,15 +236,4 @@ func (s *search) report(found []missing) (reported []Missing) {
 		}
 	}
 	return reported
-}
-
-// sorted yields a map in the order of its keys.
-func sorted[T any](of map[string]T) iter.Seq2[string, T] {
-	return func(yield func(string, T) bool) {
-		for _, key := range slices.Sorted(maps.Keys(of)) {
-			if !yield(key, of[key]) {
-				return
-			}
-		}
-	}
 }

@@ -8,9 +8,7 @@ package costbound
 import (
 	"fmt"
 	"math"
-	"sync"
 
-	gocel "github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
@@ -60,19 +58,10 @@ func (b Bound) total(of func(cost) float64) uint64 {
 // Unbounded returns the name of a function whose work in one expression no limit ends, or "".
 func (b Bound) Unbounded() string { return b.unbounded }
 
-// environment parses expressions of ValidatingAdmissionPolicies.
-var environment = sync.OnceValues(func() (*gocel.Env, error) {
-	e, err := cel.NewAdmissionEnvironment()
-	if err != nil {
-		return nil, err
-	}
-	return e.Engine().Env, nil
-})
-
 // Of returns the bound of the expressions of a ValidatingAdmissionPolicy, which must have been compiled before. It returns an error if an
 // expression cannot be parsed.
 func Of(policy *admissionregistrationv1.ValidatingAdmissionPolicy) (Bound, error) {
-	env, err := environment()
+	env, err := tracking()
 	if err != nil {
 		return Bound{}, err
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
-	"github.com/google/cel-go/common/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/proviso-authz/proviso/pkg/cel/internal/guard"
 )
@@ -41,38 +41,30 @@ const (
 )
 
 // constant are functions that take no longer for larger arguments.
-var constant = setOf(`!_ -_ _%_ _*_ _-_ _/_ @not_strictly_false __not_strictly_false__ _&&_ _||_ type hasValue optional.none first last
+var constant = sets.New(strings.Fields(`!_ -_ _%_ _*_ _-_ _/_ @not_strictly_false __not_strictly_false__ _&&_ _||_ type hasValue optional.none first last
 	allowed reason error errored group resource subresource namespace name path serviceAccount add sub sign compareTo isGreaterThan isLessThan isInteger asInteger asApproximateFloat
 	major minor patch family isGlobalUnicast isLinkLocalMulticast isLinkLocalUnicast isLoopback isMask isUnspecified masked prefixLength
 	getEscapedPath getHost getHostname getPort getScheme format.byte format.date format.datetime format.dns1035Label format.dns1035LabelPrefix format.dns1123Label
-	format.dns1123LabelPrefix format.dns1123Subdomain format.dns1123SubdomainPrefix format.labelValue format.qualifiedName format.uri format.uuid`)
+	format.dns1123LabelPrefix format.dns1123Subdomain format.dns1123SubdomainPrefix format.labelValue format.qualifiedName format.uri format.uuid`)...)
 
 // passing are functions that return their first argument, or one of their arguments.
-var passing = setOf("dyn optional.of optional.ofNonZeroValue value or orValue optional.unwrap unwrapOpt")
+var passing = sets.New(strings.Fields("dyn optional.of optional.ofNonZeroValue value or orValue optional.unwrap unwrapOpt")...)
 
 // parsing are functions that read their arguments once, and return a small value.
-var parsing = setOf(`bool double int uint duration timestamp quantity isQuantity semver isSemver ip isIP ip.isCanonical cidr isCIDR containsIP containsCIDR url isURL getQuery format.named
-	getDate getDayOfMonth getDayOfWeek getDayOfYear getFullYear getHours getMilliseconds getMinutes getMonth getSeconds`)
+var parsing = sets.New(strings.Fields(`bool double int uint duration timestamp quantity isQuantity semver isSemver ip isIP ip.isCanonical cidr isCIDR containsIP containsCIDR url isURL getQuery format.named
+	getDate getDayOfMonth getDayOfWeek getDayOfYear getFullYear getHours getMilliseconds getMinutes getMonth getSeconds`)...)
 
 // ordering are the operators that compare numbers and texts.
-var ordering = setOf("_<_ _<=_ _>_ _>=_")
+var ordering = sets.New(strings.Fields("_<_ _<=_ _>_ _>=_")...)
 
 // copying are functions that return a text that is about as long as their arguments. Of counting, cel-go counts each character.
 var (
-	copying  = setOf("string charAt strings.quote find")
-	counting = setOf("bytes lowerAscii upperAscii substring trim")
+	copying  = sets.New(strings.Fields("string charAt strings.quote find")...)
+	counting = sets.New(strings.Fields("bytes lowerAscii upperAscii substring trim")...)
 )
 
 // listing are functions that walk once through a list, and return it, a part of it or one element.
-var listing = setOf("isSorted sum min max reverse slice flatten")
-
-func setOf(names string) map[string]bool {
-	set := map[string]bool{}
-	for _, name := range strings.Fields(names) {
-		set[name] = true
-	}
-	return set
-}
+var listing = sets.New(strings.Fields("isSorted sum min max reverse slice flatten")...)
 
 // own returns the value of a call, and the cost of the call without its arguments.
 func (w *walk) own(function string, args []ast.Expr, results []result) result {
@@ -81,15 +73,15 @@ func (w *walk) own(function string, args []ast.Expr, results []result) result {
 		values = append(values, r.value)
 	}
 	switch {
-	case constant[function]:
+	case constant.Has(function):
 		return result{value: small(), cost: units(1)}
-	case passing[function]:
+	case passing.Has(function):
 		v := values[0]
 		for _, other := range values[1:] {
 			v = v.union(other)
 		}
 		return result{value: v, cost: units(1).plus(w.walkThrough(function == "optional.ofNonZeroValue", values...))}
-	case ordering[function]:
+	case ordering.Has(function):
 		total := w.reads(values...)
 		total.counted = values[0].bytes.smaller(values[1].bytes).times(perByte).plus(fixed(2))
 		return result{value: small(), cost: total}
@@ -97,13 +89,13 @@ func (w *walk) own(function string, args []ast.Expr, results []result) result {
 		return result{value: small(), cost: cost{counted: fixed(2), unseen: w.reads(values...).unseen}}
 	case function == "startsWith" || function == "endsWith":
 		return result{value: small(), cost: counted(values[1])}
-	case parsing[function]:
+	case parsing.Has(function):
 		return result{value: small(), cost: w.reads(values...).plus(work(sizes(values).times(perParsed)))}
-	case counting[function]:
+	case counting.Has(function):
 		return result{value: textOf(sizes(values)), cost: counted(values...)}
-	case copying[function]:
+	case copying.Has(function):
 		return result{value: textOf(sizes(values)), cost: w.reads(values...).plus(work(sizes(values).times(perParsed)))}
-	case listing[function]:
+	case listing.Has(function):
 		return result{value: values[0], cost: w.traverse(values...)}
 	}
 	return w.special(function, args, values)
@@ -296,23 +288,4 @@ func (w *walk) numbers(length ast.Expr) result {
 		}
 	}
 	return w.isUnbounded("lists.range")
-}
-
-// Knows reports whether the bound knows a function with a number of arguments, the receiver among them.
-func Knows(function string, arguments int) bool {
-	switch function {
-	case operators.Conditional, operators.Index, operators.OptIndex, operators.OptSelect:
-		return true
-	}
-	w := &walk{}
-	factory := ast.NewExprFactory()
-	args, results := make([]ast.Expr, 0, 3), make([]result, 0, 3)
-	for range max(arguments, 1) {
-		args, results = append(args, factory.NewLiteral(0, types.IntOne)), append(results, result{value: textOf(none)})
-	}
-	if function == "matches" || function == "find" || function == "findAll" {
-		args[1] = factory.NewLiteral(0, types.String("a"))
-	}
-	_ = w.own(function, args, results)
-	return w.unbounded == ""
 }

@@ -8,11 +8,11 @@ package costbound
 import (
 	"fmt"
 	"math"
-	"slices"
 	"sync"
 
 	gocel "github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/containers"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/parser"
@@ -25,7 +25,7 @@ import (
 // an EndpointSlice has at most 1000 endpoints.
 const MaxElements = 1000
 
-// tracking parses expressions, and keeps the text of their macros.
+// tracking parses expressions of ValidatingAdmissionPolicies, and keeps the text of their macros.
 var tracking = sync.OnceValues(func() (*gocel.Env, error) {
 	e, err := cel.NewAdmissionEnvironment(gocel.EnableMacroCallTracking())
 	if err != nil {
@@ -100,10 +100,8 @@ func isLimited(e ast.Expr) bool {
 	case ast.ListKind, ast.MapKind, ast.ComprehensionKind:
 		return true
 	case ast.SelectKind:
-		s := e.AsSelect()
-		return slices.Contains([]string{"groups", "extra"}, s.FieldName()) && s.Operand().Kind() == ast.SelectKind &&
-			s.Operand().AsSelect().FieldName() == "userInfo" && s.Operand().AsSelect().Operand().Kind() == ast.IdentKind &&
-			s.Operand().AsSelect().Operand().AsIdent() == "request"
+		name, _ := containers.ToQualifiedName(e)
+		return name == "request.userInfo.groups" || name == "request.userInfo.extra"
 	case ast.CallKind:
 		c := e.AsCall()
 		return c.FunctionName() == operators.Conditional && isLimited(c.Args()[1]) && isLimited(c.Args()[2])

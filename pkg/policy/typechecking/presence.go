@@ -159,7 +159,7 @@ func (b *shaper) value(path string, s *spec.Schema, always bool) *presence.Shape
 	}
 	if len(s.Properties) > 0 {
 		shape.Fields = make(map[string]*presence.Shape, len(s.Properties))
-		for _, name := range sortedNames(s.Properties) {
+		for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
 			property, at := s.Properties[name], path+name
 			hasDefault := !b.isBuiltIn && property.Default != nil
 			property.Nullable = property.Nullable || b.always.Has(at+"=null")

@@ -123,59 +123,55 @@ func (p *Published) groupsWith(name string) []string {
 
 // resources returns the names of the resources of groups, without subresources.
 func (p *Published) resources(groups []string) []string {
-	names := sets.New[string]()
-	p.each(groups, func(r *metav1.APIResource) {
-		if !strings.Contains(r.Name, "/") {
-			names.Insert(r.Name)
+	return p.collect(groups, func(r *metav1.APIResource) string {
+		if strings.Contains(r.Name, "/") {
+			return ""
 		}
+		return r.Name
 	})
-	return sets.List(names)
 }
 
 // subresources returns the names of the subresources of a resource, or of all if its name is *.
 func (p *Published) subresources(groups []string, resource string) []string {
-	names := sets.New[string]()
-	p.each(groups, func(r *metav1.APIResource) {
-		if name, sub, ok := strings.Cut(r.Name, "/"); ok && (resource == all || name == resource) {
-			names.Insert(sub)
+	return p.collect(groups, func(r *metav1.APIResource) string {
+		name, sub, _ := strings.Cut(r.Name, "/")
+		if resource != all && name != resource {
+			return ""
 		}
+		return sub
 	})
-	return sets.List(names)
 }
 
 // withSubresource returns the subresources of groups with a name, such as deployments/scale.
 func (p *Published) withSubresource(groups []string, name string) []string {
-	names := sets.New[string]()
-	p.each(groups, func(r *metav1.APIResource) {
-		if strings.HasSuffix(r.Name, "/"+name) {
-			names.Insert(r.Name)
+	return p.collect(groups, func(r *metav1.APIResource) string {
+		if !strings.HasSuffix(r.Name, "/"+name) {
+			return ""
 		}
+		return r.Name
 	})
-	return sets.List(names)
 }
 
 // called returns the resources of groups that have another name of this spelling: a kind, a singular, or a short name.
 func (p *Published) called(groups []string, name string) []string {
-	names := sets.New[string]()
-	p.each(groups, func(r *metav1.APIResource) {
-		if strings.Contains(r.Name, "/") {
-			return
+	return p.collect(groups, func(r *metav1.APIResource) string {
+		isName := func(other string) bool { return other != "" && strings.EqualFold(other, name) }
+		if strings.Contains(r.Name, "/") || !isName(r.Kind) && !isName(r.SingularName) && !slices.ContainsFunc(r.ShortNames, isName) {
+			return ""
 		}
-		for _, other := range append([]string{r.Kind, r.SingularName}, r.ShortNames...) {
-			if other != "" && strings.EqualFold(other, name) {
-				names.Insert(r.Name)
-			}
-		}
+		return r.Name
 	})
-	return sets.List(names)
 }
 
-func (p *Published) each(groups []string, visit func(*metav1.APIResource)) {
+// collect returns the names, without empty ones, that a function has for the resources of groups.
+func (p *Published) collect(groups []string, nameOf func(*metav1.APIResource) string) []string {
+	names := sets.New[string]()
 	for _, group := range groups {
 		for _, resources := range p.groups[group] {
 			for i := range resources {
-				visit(&resources[i])
+				names.Insert(nameOf(&resources[i]))
 			}
 		}
 	}
+	return sets.List(names.Delete(""))
 }

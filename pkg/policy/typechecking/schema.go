@@ -7,6 +7,7 @@ package typechecking
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -115,22 +116,12 @@ func (c *converter) object(name string, s *spec.Schema) *apiservercel.DeclType {
 		return apiservercel.DynType
 	}
 	fields := make(map[string]*apiservercel.DeclField, len(s.Properties))
-	for _, property := range sortedNames(s.Properties) {
+	for _, property := range slices.Sorted(maps.Keys(s.Properties)) { // sorted, so that what the budget leaves out does not depend on chance
 		value := s.Properties[property]
 		t := c.nested(fmt.Sprintf("%s.%s", name, property), &value)
 		fields[property] = apiservercel.NewDeclField(property, t, false, nil, nil)
 	}
 	return apiservercel.NewObjectType(name, fields)
-}
-
-// sortedNames orders fields, so that what the budget leaves out does not depend on chance.
-func sortedNames(properties map[string]spec.Schema) []string {
-	names := make([]string, 0, len(properties))
-	for name := range properties {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
 }
 
 // isOpen reports whether a schema leaves open the type of a value, or the fields of an object.

@@ -128,11 +128,7 @@ func (c *Compiler) compileOnce(expression string) compiled {
 func (c *Compiler) compile(expression string) (result compiled) {
 	e := c.environment.engine
 	result.cost = guard.CompileCost(expression)
-	defer func() {
-		if r := recover(); r != nil {
-			result.program, result.err = nil, fmt.Errorf("expression %w: the compiler failed", ErrCompile)
-		}
-	}()
+	defer engine.Recover(&result.err)
 	if result.err = engine.CheckText(e.Guard, expression); result.err != nil {
 		return result
 	}

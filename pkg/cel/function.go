@@ -64,22 +64,11 @@ type Function struct {
 // Compile compiles an expression, and charges the work to the budget. Errors wrap ErrCompile and show the place of the
 // mistake. They also wrap ErrBudget if the budget is spent.
 func (c *FunctionCompiler) Compile(text string, budget *Budget) (f *Function, err error) {
-	defer func() {
-		if recover() != nil {
-			f, err = nil, fmt.Errorf("expression %w: the compiler failed", ErrCompile)
-		}
-	}()
-	if len(text) > MaxExpressionBytes {
-		return nil, ErrTooLong
-	}
-	//guard:functions-bytes-many
-	if err := budget.left.SpendText(text); err != nil {
-		return nil, fmt.Errorf("expression %w: %w", ErrCompile, err)
-	}
-	if err := engine.CheckText(c.engine.Guard, text); err != nil {
+	defer engine.Recover(&err)
+	if err := CheckText(text, c.engine.Guard, budget); err != nil {
 		return nil, err
 	}
-	checked, err := budget.check(c.engine.Env, c.engine.Guard, text)
+	checked, err := checkWithin(budget, c.engine.Env, c.engine.Guard, text)
 	if err != nil {
 		return nil, fmt.Errorf("expression %w: %w", ErrCompile, err)
 	}

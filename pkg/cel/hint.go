@@ -24,16 +24,14 @@ var (
 
 // policyVariables are the variables of policies, as messages list them. The variables of impersonation are left out: they
 // exist for few requests only.
-var policyVariables = []Variable{Request, Object, OldObject, Operation, Options, DryRun, NamespaceObject, Authorizer, Variables}
+var policyVariables = []string{
+	string(Request), string(Object), string(OldObject), string(Operation), string(Options), string(DryRun), string(NamespaceObject), string(Authorizer), string(Variables),
+}
 
 // DescribeMistakes adds hints to a message of the compiler of policies about an expression. After an undeclared variable or an undefined
 // field it inserts similar names, and after a message about an undeclared variable it lists all variables. A message about what authors of
 // other languages write, such as a key of labels without quotes, gets the form that CEL has. Other messages are returned unchanged.
 func DescribeMistakes(expression, message string) string {
-	var names []string
-	for _, v := range policyVariables {
-		names = append(names, string(v))
-	}
 	if described := describeTypes(expression, message); described != message {
 		return described
 	}
@@ -44,10 +42,10 @@ func DescribeMistakes(expression, message string) string {
 			return "undeclared reference to the function '" + name + "'" + meantFunction(name)
 		}
 		isVariable = true
-		return "undeclared reference to '" + name + "'" + nearNames(name, names)
+		return "undeclared reference to '" + name + "'" + nearNames(name, policyVariables)
 	})
 	if isVariable {
-		message += "; the variables are " + strings.Join(names, ", ")
+		message += "; the variables are " + strings.Join(policyVariables, ", ")
 	}
 	fields := slices.Concat(fieldNames(requestType), fieldNames(namespaceType))
 	if field := undefined.FindStringSubmatch(message); field != nil && strings.Contains(expression, "userInfo."+field[1]) {
@@ -61,7 +59,7 @@ func DescribeMistakes(expression, message string) string {
 	for _, word := range operatorWords {
 		message = word.pattern.ReplaceAllString(message, word.hint)
 	}
-	return describeFields(message, fields, names)
+	return describeFields(message, fields, policyVariables)
 }
 
 // operatorWords are the beginnings of messages of the parser about operators of other languages, with a hint.
@@ -168,18 +166,19 @@ func nearNames(name string, candidates []string) string {
 // fieldNames returns the names of all fields of an object and of the objects in it.
 func fieldNames(t *apiservercel.DeclType) []string {
 	names := map[string]bool{}
-	addFieldNames(t, names)
+	eachField(t, func(f *apiservercel.DeclField) { names[f.Name] = true })
 	return slices.Sorted(maps.Keys(names))
 }
 
-func addFieldNames(t *apiservercel.DeclType, names map[string]bool) {
+// eachField calls visit for all fields of an object, and of the objects in it.
+func eachField(t *apiservercel.DeclType, visit func(*apiservercel.DeclField)) {
 	switch {
 	case t.IsList() || t.IsMap():
-		addFieldNames(t.ElemType, names)
+		eachField(t.ElemType, visit)
 	case t.IsObject():
-		for name, f := range t.Fields {
-			names[name] = true
-			addFieldNames(f.Type, names)
+		for _, f := range t.Fields {
+			visit(f)
+			eachField(f.Type, visit)
 		}
 	}
 }

@@ -73,20 +73,9 @@ func NewTypedCompiler(object *apiservercel.DeclType, budget *Budget) (compiler *
 	if err != nil {
 		return nil, err
 	}
-	return &TypedCompiler{env: env, guard: g.WithFields(fieldTypes(object, nil)), budget: budget, object: object}, nil
-}
-
-// fieldTypes appends to known the types of all fields of an object, and of the fields of the objects in it.
-func fieldTypes(t *apiservercel.DeclType, known []*cel.Type) []*cel.Type {
-	switch {
-	case t.IsList() || t.IsMap():
-		return fieldTypes(t.ElemType, known)
-	case t.IsObject():
-		for _, f := range t.Fields {
-			known = fieldTypes(f.Type, append(known, f.Type.CelType()))
-		}
-	}
-	return known
+	var fields []*cel.Type
+	eachField(object, func(f *apiservercel.DeclField) { fields = append(fields, f.Type.CelType()) })
+	return &TypedCompiler{env: env, guard: g.WithFields(fields), budget: budget, object: object}, nil
 }
 
 // Check checks an expression, which may have any type. It returns nil, or an error with the first mistakes and their
@@ -119,13 +108,7 @@ func (c *TypedCompiler) typeOf(name, expression string) (t *cel.Type, err error)
 			t, err = cel.DynType, fmt.Errorf("expression %w: the compiler failed", ErrCompile)
 		}
 	}()
-	if len(expression) > MaxExpressionBytes {
-		return cel.DynType, ErrTooLong
-	}
-	if err := c.budget.left.SpendText(expression); err != nil {
-		return cel.DynType, fmt.Errorf("expression %w: %w", ErrCompile, err)
-	}
-	if err := engine.CheckText(c.guard, expression); err != nil {
+	if err := CheckText(expression, c.guard, c.budget); err != nil {
 		return cel.DynType, err
 	}
 	checked, err := c.check(expression)
@@ -148,11 +131,11 @@ func (c *TypedCompiler) check(expression string) (*cel.Ast, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.budget.left.Spend(work); err != nil {
+	if err := c.budget.Spend(work); err != nil {
 		return nil, err
 	}
-	for _, path := range takeUnchanged(parsed.NativeRep().Expr()) {
-		if _, err := c.budget.check(c.env, c.guard, "has("+path+")"); err != nil {
+	for _, path := range takeUnchanged(parsed.NativeRep()) {
+		if _, err := checkWithin(c.budget, c.env, c.guard, "has("+path+")"); err != nil {
 			return nil, fmt.Errorf("%s: %s: %s", UnchangedFunction, path, place.ReplaceAllString(err.Error(), ""))
 		}
 	}

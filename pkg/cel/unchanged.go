@@ -190,14 +190,13 @@ func optionalField(name string) string {
 
 // takeUnchanged replaces the calls of unchanged in a parsed expression by a comparison of the objects, and returns the fields that they name, as they are selected from
 // object, up to the first key that needs quotes. Calls with other arguments stay as they are.
-func takeUnchanged(e ast.Expr) (fields []string) {
-	factory, last := ast.NewExprFactory(), int64(0)
-	ast.PostOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) { last = max(last, e.ID()) }))
+func takeUnchanged(parsed *ast.AST) (fields []string) {
+	factory, last := ast.NewExprFactory(), ast.MaxID(parsed)
 	dynamic := func(v Variable) ast.Expr {
 		last += 2
 		return factory.NewCall(last-1, "dyn", factory.NewIdent(last, string(v)))
 	}
-	ast.PostOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {
+	ast.PostOrderVisit(parsed.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
 		if e.Kind() != ast.CallKind || e.AsCall().FunctionName() != UnchangedFunction || e.AsCall().IsMemberFunction() {
 			return
 		}

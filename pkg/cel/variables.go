@@ -6,8 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package cel
 
 import (
-	"slices"
-
 	"github.com/google/cel-go/cel"
 	apiservercel "k8s.io/apiserver/pkg/cel"
 	"k8s.io/apiserver/pkg/cel/library"
@@ -63,6 +61,14 @@ func field(name string, t *apiservercel.DeclType) *apiservercel.DeclField {
 	return apiservercel.NewDeclField(name, t, false, nil, nil)
 }
 
+// texts returns fields that are strings.
+func texts(names ...string) (fields []*apiservercel.DeclField) {
+	for _, name := range names {
+		fields = append(fields, field(name, apiservercel.StringType))
+	}
+	return fields
+}
+
 // TypePrefix is the beginning of the names of the object types that this package declares. The values of these types are
 // maps.
 const TypePrefix = "proviso."
@@ -79,55 +85,35 @@ var (
 	stringList = apiservercel.NewListType(apiservercel.StringType, -1)
 	stringMap  = apiservercel.NewMapType(apiservercel.StringType, apiservercel.StringType, -1)
 
-	userInfoType = object("UserInfo",
-		field("username", apiservercel.StringType),
-		field("uid", apiservercel.StringType),
+	userInfoType = object("UserInfo", append(texts("username", "uid"),
 		field("groups", stringList),
 		field("extra", apiservercel.NewMapType(apiservercel.StringType, stringList, -1)),
-	)
+	)...)
 
 	selectorType = object("Selector",
-		field("requirements", apiservercel.NewListType(object("SelectorRequirement",
-			field("key", apiservercel.StringType),
-			field("operator", apiservercel.StringType),
-			field("values", stringList),
-		), -1)),
+		field("requirements", apiservercel.NewListType(object("SelectorRequirement", append(texts("key", "operator"), field("values", stringList))...), -1)),
 	)
 
-	attributeFields = []*apiservercel.DeclField{
-		field("verb", apiservercel.StringType),
-		field("apiGroup", apiservercel.StringType),
-		field("apiVersion", apiservercel.StringType),
-		field("resource", apiservercel.StringType),
-		field("subresource", apiservercel.StringType),
-		field("namespace", apiservercel.StringType),
-		field("name", apiservercel.StringType),
-		field("path", apiservercel.StringType),
-	}
+	attributes = []string{"verb", "apiGroup", "apiVersion", "resource", "subresource", "namespace", "name", "path"}
 
-	requestType = object("Request", append(slices.Clone(attributeFields),
+	requestType = object("Request", append(texts(attributes...),
 		field("fieldSelector", selectorType),
 		field("labelSelector", selectorType),
 		field("userInfo", userInfoType),
 	)...)
 
-	impersonatedRequestType = object("ImpersonatedRequest", attributeFields...)
+	impersonatedRequestType = object("ImpersonatedRequest", texts(attributes...)...)
 
 	// namespaceType has the fields of ObjectMeta that are of use in a condition; spec and
 	// status of a namespace are not available.
 	namespaceType = object("Namespace", field("metadata", namespaceMetadataType))
 
-	namespaceMetadataType = object("NamespaceMetadata",
-		field("name", apiservercel.StringType),
-		field("uid", apiservercel.StringType),
+	namespaceMetadataType = object("NamespaceMetadata", append(texts("name", "uid", "resourceVersion", "creationTimestamp", "deletionTimestamp"),
 		field("labels", stringMap),
 		field("annotations", stringMap),
 		field("finalizers", stringList),
-		field("resourceVersion", apiservercel.StringType),
 		field("generation", apiservercel.IntType),
-		field("creationTimestamp", apiservercel.StringType),
-		field("deletionTimestamp", apiservercel.StringType),
-	)
+	)...)
 )
 
 // RequestType returns the type of Request. All callers share it, and must not change it.

@@ -47,26 +47,22 @@ const preparedCacheSize = 256
 // NewPolicyCompiler makes a compiler for the expressions of policies, which may read cel.Request and the
 // variables that are unknown until admission. The compiler residuals compiles the residuals.
 func NewPolicyCompiler(residuals *cel.Compiler) (*Compiler, error) {
-	environment, err := cel.NewPolicyEnvironment(celgo.EnableMacroCallTracking())
-	if err != nil {
-		return nil, err
-	}
-	return newCompiler(environment, residuals), nil
+	return newCompiler(cel.NewPolicyEnvironment, residuals)
 }
 
 // NewConditionCompiler makes a compiler for conditions. It is for impersonation checks, in which the variables of
 // impersonation are known and the object is not. The compiler residuals compiles the residuals.
 func NewConditionCompiler(residuals *cel.Compiler) (*Compiler, error) {
-	environment, err := cel.NewConditionEnvironment(celgo.EnableMacroCallTracking())
+	return newCompiler(cel.NewConditionEnvironment, residuals)
+}
+
+func newCompiler(newEnvironment func(...celgo.EnvOption) (*cel.Environment, error), residuals *cel.Compiler) (*Compiler, error) {
+	environment, err := newEnvironment(celgo.EnableMacroCallTracking())
 	if err != nil {
 		return nil, err
 	}
-	return newCompiler(environment, residuals), nil
-}
-
-func newCompiler(environment *cel.Environment, residuals *cel.Compiler) *Compiler {
 	e := environment.Engine()
-	return &Compiler{environment: environment, engine: e, residuals: residuals, signatures: signaturesOf(e.Env), expressions: memo.New[Expression](keptExpressions), prepared: lru.New(preparedCacheSize)}
+	return &Compiler{environment: environment, engine: e, residuals: residuals, signatures: signaturesOf(e.Env), expressions: memo.New[Expression](keptExpressions), prepared: lru.New(preparedCacheSize)}, nil
 }
 
 // Expression is an expression that a Compiler has compiled. It is immutable and safe for
@@ -120,11 +116,7 @@ func (c *Compiler) expression(compiled expressions, checked *celgo.Ast) (*Expres
 // source returns the checked expression from which the tree was made, or checks the expression again if the garbage
 // collector has removed it.
 func (e *Expression) source() (from *source, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			from, err = nil, fmt.Errorf("expression %w: the compiler failed", cel.ErrCompile)
-		}
-	}()
+	defer engine.Recover(&err)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if from := e.checked.Value(); from != nil {

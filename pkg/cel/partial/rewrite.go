@@ -8,7 +8,6 @@ package partial
 import (
 	"slices"
 
-	celgo "github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -22,11 +21,7 @@ func NewAdmissionCompiler() (*Compiler, error) {
 	if err != nil {
 		return nil, err
 	}
-	environment, err := cel.NewAdmissionEnvironment(celgo.EnableMacroCallTracking())
-	if err != nil {
-		return nil, err
-	}
-	return newCompiler(environment, cel.NewCompilerFor(residuals)), nil
+	return newCompiler(cel.NewAdmissionEnvironment, cel.NewCompilerFor(residuals))
 }
 
 // Reading is a place where an expression reads a variable, or fields of it: variable.field.field.

@@ -66,12 +66,8 @@ func (c *Compiler) Compiled() uint64 { return c.expressions.Computed() }
 // compile compiles an expression, and returns what that costs.
 func (c *Compiler) compile(compiled expressions) (expression *Expression, cost uint64, err error) {
 	budget := guard.NewBudget(1)
-	defer func() {
-		if r := recover(); r != nil {
-			expression, err = nil, fmt.Errorf("expression %w: the compiler failed", cel.ErrCompile)
-		}
-		cost = budget.Cost()
-	}()
+	defer func() { cost = budget.Cost() }()
+	defer engine.Recover(&err)
 	checked, err := c.check(compiled, budget)
 	if err != nil {
 		return nil, 0, err
@@ -125,13 +121,7 @@ func (c *Compiler) define(in *inliner, v cel.NamedExpression) (*ast.AST, error) 
 // parseInto parses an expression, and replaces the references to named expressions in it. It returns an error if it takes too long to check the types
 // of the result.
 func (c *Compiler) parseInto(in *inliner, text string) (*celgo.Ast, error) {
-	if len(text) > cel.MaxExpressionBytes {
-		return nil, cel.ErrTooLong
-	}
-	if err := in.budget.SpendText(text); err != nil {
-		return nil, fmt.Errorf("expression %w: %w", cel.ErrCompile, err)
-	}
-	if err := engine.CheckText(c.engine.Guard, text); err != nil {
+	if err := cel.CheckText(text, c.engine.Guard, in.budget); err != nil {
 		return nil, err
 	}
 	parsed, err := c.parse(text)

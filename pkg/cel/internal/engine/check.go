@@ -27,6 +27,14 @@ func CheckText(g *guard.Guard, expression string) error {
 	return nil
 }
 
+// Recover makes an error that wraps ErrCompile of a panic. It is to be deferred by functions that compile: the compiler of cel-go is known to
+// panic on some expressions.
+func Recover(err *error) {
+	if recover() != nil {
+		*err = fmt.Errorf("expression %w: the compiler failed", ErrCompile)
+	}
+}
+
 // Check parses an expression and checks its types. Env.Compile and Issues.Err would print
 // every mistake to tell whether there are any, which takes longer than to find them.
 func Check(env *cel.Env, g *guard.Guard, expression string) (*cel.Ast, error) {

@@ -137,10 +137,7 @@ func (v value) ofObject(field string) value {
 
 // element returns the values over which a macro iterates: the elements of a list, or the keys of a map, and the entries of a map.
 func (v value) element(part string) (key, entry value) {
-	key, entry = value{bytes: bytesOf(part)}, typed(value{bytes: bytesOf(part)}, v.types.elements())
-	if v.each > 0 {
-		entry = textOf(fixed(v.each))
-	}
+	key, entry = value{bytes: bytesOf(part)}, v.entry(bytesOf(part))
 	switch {
 	case v.shape == text || v.shape == scalar:
 		return small(), small() // an error
@@ -152,6 +149,14 @@ func (v value) element(part string) (key, entry value) {
 		key = textOf(bytesOf(part))
 	}
 	return key, entry
+}
+
+// entry returns an element of a list, or the value of an entry of a map, of at most the given size.
+func (v value) entry(bytes form) value {
+	if v.each > 0 {
+		return textOf(fixed(v.each))
+	}
+	return typed(value{bytes: bytes}, v.types.elements())
 }
 
 // union returns what is known of a value that is one of two.

@@ -16,6 +16,7 @@ import (
 	"github.com/google/cel-go/common/operators"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/internal/guard"
 )
 
 // cost is the cost of a part of an expression.
@@ -110,10 +111,8 @@ func (w *walk) whatever(e ast.Expr) result {
 		return w.selected(e.AsSelect())
 	case ast.CallKind:
 		return w.call(e)
-	case ast.ListKind:
-		return w.list(e)
-	case ast.MapKind:
-		return w.mapping(e)
+	case ast.ListKind, ast.MapKind:
+		return w.literal(e)
 	case ast.ComprehensionKind:
 		return w.comprehension(e.AsComprehension())
 	default:
@@ -173,22 +172,17 @@ func (w *walk) selected(s ast.SelectExpr) result {
 	return r
 }
 
-func (w *walk) list(e ast.Expr) result {
-	elements := e.AsList().Elements()
-	r := result{value: value{shape: list, count: float64(len(elements)), counted: true}, cost: units(10)}
-	for _, element := range elements {
-		found := w.of(element)
-		r.bytes, r.cost = r.bytes.plus(found.bytes, fixed(2)), r.cost.plus(found.cost, units(1))
+// literal returns the bound of a list or a map literal. Each element, key or value has two more characters.
+func (w *walk) literal(e ast.Expr) result {
+	parts := guard.Elements(e)
+	count := float64(len(parts))
+	r := result{value: value{shape: list, count: count, counted: true}, cost: units(10 + count)}
+	if e.Kind() == ast.MapKind {
+		r = result{value: value{shape: mapping, count: count / 2, counted: true}, cost: units(30 + count/2)}
 	}
-	return r
-}
-
-func (w *walk) mapping(e ast.Expr) result {
-	entries := e.AsMap().Entries()
-	r := result{value: value{shape: mapping, count: float64(len(entries)), counted: true}, cost: units(30)}
-	for _, entry := range entries {
-		key, found := w.of(entry.AsMapEntry().Key()), w.of(entry.AsMapEntry().Value())
-		r.bytes, r.cost = r.bytes.plus(key.bytes, found.bytes, fixed(4)), r.cost.plus(key.cost, found.cost, units(1))
+	for _, part := range parts {
+		found := w.of(part)
+		r.bytes, r.cost = r.bytes.plus(found.bytes, fixed(2)), r.cost.plus(found.cost)
 	}
 	return r
 }
@@ -397,9 +391,5 @@ func (w *walk) index(args []ast.Expr, results []result) result {
 	if name, ok := literalText(args[1]); ok {
 		return result{value: of.field(name), cost: total}
 	}
-	entry := typed(value{bytes: of.bytes}, of.types.elements())
-	if of.each > 0 {
-		entry = textOf(fixed(of.each))
-	}
-	return result{value: entry, cost: total.plus(w.reads(results[1].value))}
+	return result{value: of.entry(of.bytes), cost: total.plus(w.reads(results[1].value))}
 }

@@ -336,16 +336,12 @@ func (r *run) comprehension(c ast.ComprehensionExpr, s *scope) value {
 
 func (r *run) list(l ast.ListExpr, s *scope) value {
 	made := value{kind: list}
-	isOptional := map[int32]bool{}
-	for _, i := range l.OptionalIndices() {
-		isOptional[i] = true
-	}
 	for i, e := range l.Elements() {
 		item := r.eval(e, s)
 		if item.kind == failure {
 			return item
 		}
-		if isOptional[int32(i)] && item.kind == optional {
+		if l.IsOptional(int32(i)) && item.kind == optional { //nolint:gosec // few elements
 			if item.inner == nil {
 				continue
 			}

@@ -95,8 +95,7 @@ func (d *Discovery) ResolveSchema(kind schema.GroupVersionKind) (*spec.Schema, e
 func (d *Discovery) Missing(version schema.GroupVersion) error {
 	var errs []error
 	for _, s := range d.servers {
-		s.refresh()
-		_, _, stale, err := s.cache.GroupsAndMaybeResources()
+		_, stale, err := s.groups()
 		errs = append(errs, err, stale[version])
 	}
 	return errors.Join(errs...)
@@ -117,19 +116,20 @@ type server struct {
 	fetched time.Time
 }
 
-// refresh empties the cache if it is older than discoveryExpiry, so that the next use fetches the lists again.
-func (s *server) refresh() {
+// groups returns the groups, and why versions are not known. It fetches all lists again if they are older than discoveryExpiry.
+func (s *server) groups() (*metav1.APIGroupList, map[schema.GroupVersion]error, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if time.Since(s.fetched) >= discoveryExpiry {
 		s.cache.Invalidate()
 		s.fetched = time.Now()
 	}
+	s.mu.Unlock()
+	groups, _, stale, err := s.cache.GroupsAndMaybeResources()
+	return groups, stale, err
 }
 
 func (s *server) kindsFor(resource schema.GroupVersionResource) ([]schema.GroupVersionKind, error) {
-	s.refresh()
-	groups, _, stale, err := s.cache.GroupsAndMaybeResources()
+	groups, stale, err := s.groups()
 	if err != nil || groups == nil {
 		return nil, err
 	}

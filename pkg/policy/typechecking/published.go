@@ -51,8 +51,7 @@ func (d *Discovery) Published() *Published {
 
 // publish adds the resources of one server.
 func (s *server) publish(p *Published) {
-	s.refresh()
-	groups, _, stale, err := s.cache.GroupsAndMaybeResources()
+	groups, stale, err := s.groups()
 	if err != nil || groups == nil {
 		p.failure = err
 		return

@@ -202,15 +202,20 @@ func workOfInserting(args []ref.Val) uint64 {
 
 // costOfKeys returns the cost of reading the keys of a map, or 0 if a value is no map. It is 0 for short keys.
 func costOfKeys(v ref.Val) uint64 {
-	m, ok := v.(traits.Mapper)
-	if !ok {
+	if _, ok := v.(traits.Mapper); !ok {
 		return 0
 	}
-	var text uint64
-	for it := m.Iterator(); it.HasNext() == types.True; {
-		text += textBytes(it.Next())
+	return textIn(v) / textPerUnit
+}
+
+// textIn returns the number of bytes of the texts that are elements of a list, or keys of a map.
+func textIn(v ref.Val) (text uint64) {
+	if of, ok := v.(traits.Iterable); ok {
+		for it := of.Iterator(); it.HasNext() == types.True; {
+			text += textBytes(it.Next())
+		}
 	}
-	return text / textPerUnit
+	return text
 }
 
 // workOfFormatting is the work of reading a format and of writing each of its arguments.
@@ -239,16 +244,12 @@ func workOfSorting(args []ref.Val) uint64 {
 	if len(args) == 0 {
 		return 0
 	}
-	keys, ok := args[len(args)-1].(traits.Lister)
-	if !ok {
+	keys := args[len(args)-1]
+	if _, ok := keys.(traits.Lister); !ok {
 		return 0
 	}
-	var text uint64
-	for it := keys.Iterator(); it.HasNext() == types.True; {
-		text += textBytes(it.Next())
-	}
 	n := uint64(size(keys))
-	return (n/comparisonsPerUnit + text/textPerUnit) * uint64(bits.Len64(n))
+	return (n/comparisonsPerUnit + textIn(keys)/textPerUnit) * uint64(bits.Len64(n))
 }
 
 // workOfElements is the work of a number of comparisons between elements of lists, beyond the comparison of

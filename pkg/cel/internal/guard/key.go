@@ -47,24 +47,28 @@ type keys struct {
 // hasKeys reports whether an expression contains an index or a map literal with a key that is no literal.
 func hasKeys(e ast.Expr) (found bool) {
 	ast.PreOrderVisit(e, ast.NewExprVisitor(func(part ast.Expr) {
-		switch {
-		case isIndex(part):
-			found = found || part.AsCall().Args()[1].Kind() != ast.LiteralKind
-		case part.Kind() == ast.MapKind:
-			for _, entry := range part.AsMap().Entries() {
-				found = found || entry.AsMapEntry().Key().Kind() != ast.LiteralKind
-			}
+		for _, key := range keysOf(part) {
+			found = found || key.Kind() != ast.LiteralKind
 		}
 	}))
 	return found
 }
 
-func isIndex(e ast.Expr) bool {
-	if e.Kind() != ast.CallKind {
-		return false
+// keysOf returns the key of an index, or the keys of a map literal.
+func keysOf(e ast.Expr) (keys []ast.Expr) {
+	switch {
+	case isIndex(e):
+		return e.AsCall().Args()[1:]
+	case e.Kind() == ast.MapKind:
+		for _, entry := range e.AsMap().Entries() {
+			keys = append(keys, entry.AsMapEntry().Key())
+		}
 	}
-	name := e.AsCall().FunctionName()
-	return name == operators.Index || name == operators.OptIndex
+	return keys
+}
+
+func isIndex(e ast.Expr) bool {
+	return e.Kind() == ast.CallKind && (e.AsCall().FunctionName() == operators.Index || e.AsCall().FunctionName() == operators.OptIndex)
 }
 
 // charge wraps the keys of an index or of a map literal in calls. Other expressions stay as they are.

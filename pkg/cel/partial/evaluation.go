@@ -80,16 +80,9 @@ func (e *evaluation) spend(cost uint64) bool {
 
 func (e *evaluation) stop() part { return part{value: types.WrapErr(e.stopped)} }
 
-// activation returns the values of the known variables and of the variables of macros.
-func (e *evaluation) activation(b *bindings) interpreter.Activation {
-	if b == nil {
-		return e.values
-	}
-	return activation{values: e.values, bindings: b}
-}
-
+// activation has the values of the known variables and of the variables of macros.
 type activation struct {
-	values   cel.Values
+	cel.Values
 	bindings *bindings
 }
 
@@ -99,10 +92,8 @@ func (a activation) ResolveName(name string) (any, bool) {
 	if bound := a.bindings.find(name); bound != nil {
 		return bound.Value, true
 	}
-	return a.values.ResolveName(name)
+	return a.Values.ResolveName(name)
 }
-
-func (a activation) Parent() interpreter.Activation { return nil }
 
 // Eval evaluates the expression as far as the values of the known variables allow, within cel.CostLimit. No part of a value
 // can become syntax of the residual.
@@ -179,7 +170,7 @@ func (e *evaluation) evalKnown(s *step, b *bindings) part {
 	if len(s.free) == 0 && s.kind == constantNode {
 		return part{value: s.value, tree: s.node}
 	}
-	value, cost, err := e.plan.expression.compiler.engine.Eval(e.ctx, s.known, e.activation(b), e.limit-min(e.spent, e.limit))
+	value, cost, err := e.plan.expression.compiler.engine.Eval(e.ctx, s.known, activation{e.values, b}, e.limit-min(e.spent, e.limit))
 	switch {
 	case !e.spend(cost):
 		return e.stop()
@@ -277,45 +268,61 @@ func (e *evaluation) argument(call *step, number int, p part) *node {
 // evalLogic evaluates && and ||. An operand with the value short, which is false for && and true for ||, decides, even if
 // another operand is an error. An operand that is not a bool is an error.
 func (e *evaluation) evalLogic(s *step, b *bindings, short types.Bool) part {
-	var (
-		remaining []*node
-		failure   ref.Val
-	)
+	j := junction{operator: s.name, short: short}
 	for _, operand := range s.args {
 		p := e.eval(operand, b)
 		if !p.isValue() && isLogic(p.tree) {
 			p = e.close(p)
 		}
-		switch {
-		case !p.isValue():
-			remaining = append(remaining, p.tree)
-		case p.value == short:
-			return part{value: short}
-		case p.value == !short:
-		case failure == nil && p.isError():
-			failure = p.value
-		case failure == nil:
-			//guard:logic-value-no-bool
-			failure = types.NewErr("no such overload")
+		if j.isDecidedBy(p) {
+			return part{value: j.short}
 		}
 	}
-	if len(remaining) == 0 {
-		if failure != nil {
-			return part{value: failure}
-		}
-		return part{value: !short}
+	return j.result()
+}
+
+// junction joins operands by && or ||, whose operator it has.
+type junction struct {
+	operator string
+	// short is the value that decides: false for &&, and true for ||.
+	short types.Bool
+	// remaining are the residuals of operands, and failure is the first error.
+	remaining []*node
+	failure   ref.Val
+}
+
+// isDecidedBy reports whether an operand decides, and otherwise adds it.
+func (j *junction) isDecidedBy(p part) bool {
+	switch {
+	case !p.isValue():
+		j.remaining = append(j.remaining, p.tree)
+	case p.value == j.short:
+		return true
+	case p.value == !j.short:
+	case j.failure == nil && p.isError():
+		j.failure = p.value
+	case j.failure == nil:
+		//guard:logic-value-no-bool
+		j.failure = types.NewErr("no such overload")
 	}
-	if failure != nil {
+	return false
+}
+
+// result returns the result if no operand decides.
+func (j *junction) result() part {
+	switch {
+	case len(j.remaining) == 0 && j.failure != nil:
+		return part{value: j.failure}
+	case len(j.remaining) == 0:
+		return part{value: !j.short}
+	case j.failure != nil:
 		//guard:logic-error
-		remaining = append(remaining, errorTerm())
-	} else if only := remaining[0]; len(remaining) == 1 {
-		//guard:logic-may-no-bool
-		if only.isBool() {
-			return part{tree: only}
-		}
-		remaining = append([]*node{literal(!short, types.BoolType)}, only) // keeps what is no bool an error
+		j.remaining = append(j.remaining, errorTerm())
+	//guard:logic-may-no-bool
+	case len(j.remaining) == 1 && !j.remaining[0].isBool():
+		j.remaining = append([]*node{literal(!j.short, types.BoolType)}, j.remaining...) // keeps what is no bool an error
 	}
-	return part{tree: fold(s.name, remaining)}
+	return part{tree: fold(j.operator, j.remaining)}
 }
 
 func isLogic(n *node) bool {

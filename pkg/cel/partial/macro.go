@@ -90,15 +90,11 @@ func retypes(s *step) bool {
 // which an error does not matter if another element decides. A residual that is too long for a condition is
 // omitted, because a later element may decide.
 func (e *evaluation) unroll(s *step, elements [][]ref.Val, b *bindings) part {
-	short, operator := types.Bool(true), operators.LogicalOr
+	j := junction{operator: operators.LogicalOr, short: true}
 	if s.name == operators.All {
-		short, operator = false, operators.LogicalAnd
+		j = junction{operator: operators.LogicalAnd, short: false}
 	}
-	var (
-		remaining []*node
-		length    int
-		failure   ref.Val
-	)
+	length := 0
 	for _, element := range elements {
 		if e.stopped != nil {
 			return e.stop()
@@ -111,36 +107,19 @@ func (e *evaluation) unroll(s *step, elements [][]ref.Val, b *bindings) part {
 		if !p.isValue() {
 			p = e.close(p)
 		}
-		switch {
-		case !p.isValue() && length > cel.MaxExpressionBytes:
-		case !p.isValue():
-			remaining = append(remaining, p.tree)
+		if !p.isValue() && length > cel.MaxExpressionBytes {
+			continue
+		}
+		if j.isDecidedBy(p) {
+			return part{value: j.short}
+		}
+		if !p.isValue() {
 			if length += e.lengthOf(p.tree); length > cel.MaxExpressionBytes {
-				remaining = []*node{omitted(types.BoolType)}
+				j.remaining = []*node{omitted(types.BoolType)}
 			}
-		case p.value == short:
-			return part{value: short}
-		case p.value == !short:
-		case p.isError():
-			failure = p.value
-		default:
-			//guard:unroll-value-no-bool
-			failure = types.NewErr("no such overload")
 		}
 	}
-	switch {
-	case len(remaining) == 0 && failure == nil:
-		return part{value: !short}
-	case len(remaining) == 0:
-		return part{value: failure}
-	//guard:unroll-error-all
-	case failure != nil:
-		remaining = append(remaining, errorTerm())
-	//guard:unroll-may-no-bool
-	case len(remaining) == 1 && !remaining[0].isBool():
-		remaining = append([]*node{literal(!short, types.BoolType)}, remaining...)
-	}
-	return part{tree: fold(operator, remaining)}
+	return j.result()
 }
 
 // elementsOf returns the values of the variables of a quantifier for each element: with one variable the

@@ -157,7 +157,7 @@ func (t *tracer) eval(traced *Trace, n *node, s *bindings) {
 		traced.Err = cel.ErrCost
 		return
 	}
-	value, cost, err := t.expression.compiler.engine.Eval(t.ctx, t.instructions[n], activation{values: t.values, bindings: s}, min(t.left, cel.CostLimit))
+	value, cost, err := t.expression.compiler.engine.Eval(t.ctx, t.instructions[n], activation{t.values, s}, min(t.left, cel.CostLimit))
 	t.left -= min(cost, t.left)
 	switch {
 	case err == nil && !types.IsUnknownOrError(value):

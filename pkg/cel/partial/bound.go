@@ -45,19 +45,10 @@ func (e *Expression) ReadsRequestField(name string, inside ...string) bool {
 // requestFields returns the fields of request that an expression reads.
 func requestFields(n *node) *bound.Fields {
 	fields := &bound.Fields{}
-	addRequestFields(fields, n)
+	eachRead(n, nil, func(variable *node, path []string) {
+		if variable.name == string(cel.Request) {
+			fields.Add(path)
+		}
+	})
 	return fields
-}
-
-func addRequestFields(fields *bound.Fields, n *node) {
-	if !n.free.Has(string(cel.Request)) {
-		return
-	}
-	if root, path, ok := pathOf(n); ok && root == cel.Request {
-		fields.Add(path)
-		return
-	}
-	for part := range n.parts {
-		addRequestFields(fields, part)
-	}
 }

@@ -12,6 +12,7 @@ import (
 
 	celgo "github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/internal/guard"
@@ -42,7 +43,7 @@ func (in *inliner) inline(native *ast.AST) error {
 	}
 	var references []found
 	count := 0
-	names := map[string]bool{}
+	names := sets.New[string]()
 	walkScoped(ast.NavigateAST(native), nil, func(e ast.Expr, scope []string) {
 		count++
 		addNames(e, names)
@@ -147,35 +148,33 @@ func (in *inliner) replace(native *ast.AST, e ast.Expr, duplicate *ast.AST, next
 
 // renamed returns a copy of a definition in which no macro binds a name of a scope. It returns an error if the definition reads
 // a name of the scope that it does not bind.
-func renamed(definition *ast.AST, scope []string, names map[string]bool) (*ast.AST, error) {
+func renamed(definition *ast.AST, scope []string, names sets.Set[string]) (*ast.AST, error) {
 	duplicate := ast.Copy(definition)
 	if len(scope) == 0 {
 		return duplicate, nil
 	}
-	bound, free, all := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	bound, free, all := sets.New[string](), sets.New[string](), sets.New[string]()
 	walkScoped(ast.NavigateAST(duplicate), nil, func(e ast.Expr, inner []string) {
 		addNames(e, all)
 		switch {
 		case e.Kind() == ast.ComprehensionKind:
-			for _, name := range bindersOf(e.AsComprehension()) {
-				bound[name] = true
-			}
+			bound.Insert(bindersOf(e.AsComprehension())...)
 		case e.Kind() == ast.IdentKind && !slices.Contains(inner, e.AsIdent()):
-			free[e.AsIdent()] = true
+			free.Insert(e.AsIdent())
 		}
 	})
 	for _, name := range scope {
-		if free[name] {
+		if free.Has(name) {
 			return nil, fmt.Errorf("expression %w: %w: %q", cel.ErrCompile, errShadow, name)
 		}
-		if !bound[name] {
+		if !bound.Has(name) {
 			continue
 		}
 		fresh := name
-		for i := 2; names[fresh] || all[fresh]; i++ {
+		for i := 2; names.Has(fresh) || all.Has(fresh); i++ {
 			fresh = fmt.Sprintf("%s%d", name, i)
 		}
-		names[fresh] = true
+		names.Insert(fresh)
 		rename(duplicate, name, fresh)
 	}
 	return duplicate, nil
@@ -220,14 +219,12 @@ func bindersOf(c ast.ComprehensionExpr) []string {
 	return names
 }
 
-func addNames(e ast.Expr, names map[string]bool) {
+func addNames(e ast.Expr, names sets.Set[string]) {
 	switch e.Kind() {
 	case ast.IdentKind:
-		names[e.AsIdent()] = true
+		names.Insert(e.AsIdent())
 	case ast.ComprehensionKind:
-		for _, name := range bindersOf(e.AsComprehension()) {
-			names[name] = true
-		}
+		names.Insert(bindersOf(e.AsComprehension())...)
 	default:
 	}
 }

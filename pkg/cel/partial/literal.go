@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/cel-go/common/operators"
@@ -166,7 +167,7 @@ func bareLiteral(v ref.Val) (*node, error) {
 	case types.Duration:
 		// Whole seconds and nanoseconds, so that no digit is lost on the way.
 		nanos := value.Nanoseconds()
-		text := fmt.Sprintf("%ds%dns", nanos/1e9, abs(nanos%1e9))
+		text := fmt.Sprintf("%ds%dns", nanos/1e9, (value.Duration % time.Second).Abs())
 		//guard:literal-sign-duration
 		if nanos < 0 && nanos > -1e9 {
 			text = "-" + text
@@ -195,13 +196,6 @@ func bareLiteral(v ref.Val) (*node, error) {
 		return mapLiteral(value)
 	}
 	return nil, errNoLiteral
-}
-
-func abs(n int64) int64 {
-	if n < 0 {
-		return -n
-	}
-	return n
 }
 
 func listLiteral(list traits.Lister) (*node, error) {

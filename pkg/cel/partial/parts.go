@@ -72,7 +72,7 @@ func partsOf(tree *node, written expressions) []*Part {
 		} else {
 			p.Text = shortTextOf(n)
 		}
-		p.collect(n)
+		eachRead(n, nil, func(variable *node, path []string) { p.add(cel.Variable(variable.name), path) })
 		parts = append(parts, p)
 	}
 	return parts
@@ -100,30 +100,23 @@ func cut(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), MaxPartBytes-len("…"))], "") + "…"
 }
 
-// collect records the fields that a node reads.
-func (p *Part) collect(n *node) {
-	if root, path, ok := pathOf(n); ok {
-		p.add(root, path)
-		p.collectChoices(n)
-		return
+// eachRead calls visit for each place where a node reads a variable, with the names of the fields that are selected from it there. path are the
+// fields that are selected from the node. A path can begin with a conditional, as in (operation == "DELETE" ? oldObject : object).spec.
+func eachRead(n *node, path []string, visit func(variable *node, path []string)) {
+	for operand, names, ok := selectedFrom(n); ok; operand, names, ok = selectedFrom(n) {
+		n, path = operand, append(names, path...)
 	}
-	for part := range n.parts {
-		p.collect(part)
-	}
-}
-
-// collectChoices records the fields that the conditionals in a path read. A path can begin with a conditional, as in
-// (operation == "DELETE" ? oldObject : object).spec.
-func (p *Part) collectChoices(n *node) {
 	switch {
+	case n.kind == variableNode:
+		visit(n, path)
 	case n.kind == callNode && n.name == operators.Conditional:
-		for _, arg := range n.args {
-			p.collect(arg)
+		eachRead(n.args[0], nil, visit)
+		eachRead(n.args[1], path, visit)
+		eachRead(n.args[2], path, visit)
+	default:
+		for part := range n.parts {
+			eachRead(part, nil, visit)
 		}
-	case n.kind == selectNode:
-		p.collectChoices(n.target)
-	case n.kind == callNode:
-		p.collectChoices(n.args[0])
 	}
 }
 
@@ -139,24 +132,17 @@ func (p *Part) add(root cel.Variable, path []string) {
 	}
 }
 
-// pathOf returns the variable from which a node selects fields, and the names of these fields. It returns false for other
-// nodes. For a conditional whose branches are the object and another variable, it returns the object.
+// pathOf returns the variable from which a node selects fields, and the names of these fields. It returns false for other nodes.
 func pathOf(n *node) (root cel.Variable, path []string, ok bool) {
 	if n.kind == variableNode {
 		return cel.Variable(n.name), nil, true
 	}
-	if operand, names, ok := selectedFrom(n); ok {
-		root, path, ok := pathOf(operand)
-		return root, append(path, names...), ok
+	operand, names, ok := selectedFrom(n)
+	if !ok {
+		return "", nil, false
 	}
-	if n.kind == callNode && n.name == operators.Conditional {
-		for _, branch := range n.args[1:] {
-			if root, path, ok := pathOf(branch); ok && root == cel.Object {
-				return root, path, true
-			}
-		}
-	}
-	return "", nil, false
+	root, path, ok = pathOf(operand)
+	return root, append(path, names...), ok
 }
 
 // selectedFrom returns the operand and the name of a selection of a field with a constant name, or the operand of dyn and no name.
@@ -202,16 +188,8 @@ func (e *Expression) NotTrue(ctx context.Context, values cel.Values, limit uint6
 		return parts, 0
 	}
 	if preferred != nil {
-		parts = slices.Clone(parts)
-		slices.SortStableFunc(parts, func(a, b *Part) int {
-			switch {
-			case preferred(a) == preferred(b):
-				return 0
-			case preferred(a):
-				return -1
-			}
-			return 1
-		})
+		others := slices.DeleteFunc(slices.Clone(parts), preferred)
+		parts = append(slices.DeleteFunc(slices.Clone(parts), func(p *Part) bool { return !preferred(p) }), others...)
 	}
 	nodes := make([]*node, 0, len(parts))
 	for _, p := range parts {

@@ -13,6 +13,7 @@ import (
 	"github.com/google/cel-go/common/types"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/internal/engine"
 	"github.com/proviso-authz/proviso/pkg/cel/internal/guard"
 )
 
@@ -21,11 +22,7 @@ import (
 // The results are for finding mistakes in policies, and decide no request. If it takes longer to compile all of them than to
 // compile one policy of the largest allowed size, the error wraps cel.ErrBudget.
 func (e *Expression) ForRequests(requests []map[string]string) (expressions []*Expression, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			expressions, err = nil, cel.ErrCompile
-		}
-	}()
+	defer engine.Recover(&err)
 	budget := guard.NewBudget(1)
 	for _, fields := range requests {
 		compiled := e.compiled
@@ -105,14 +102,13 @@ func addTexts(n *node, texts *[]string) {
 
 // ReadsField reports whether the value of the expression may depend on a field of object or of oldObject, which is reached by selecting fields
 // one after the other. It does not know what becomes of a whole object, such as an element of [object, oldObject].
-func (e *Expression) ReadsField(fields ...string) bool { return readsField(e.tree, fields) }
-
-func readsField(n *node, fields []string) bool {
-	if root, path, ok := pathOf(n); ok && (root == cel.Object || root == cel.OldObject) {
+func (e *Expression) ReadsField(fields ...string) (reads bool) {
+	eachRead(e.tree, nil, func(variable *node, path []string) {
+		isObject := variable.name == string(cel.Object) || variable.name == string(cel.OldObject)
 		shared := min(len(path), len(fields))
-		return shared > 0 && slices.Equal(path[:shared], fields[:shared])
-	}
-	return n.target != nil && readsField(n.target, fields) || slices.ContainsFunc(n.args, func(arg *node) bool { return readsField(arg, fields) })
+		reads = reads || isObject && shared > 0 && slices.Equal(path[:shared], fields[:shared])
+	})
+	return reads
 }
 
 // ComparedLabelValues returns the lists of constant strings with which the expression compares the values of a requirement of the label
@@ -122,52 +118,37 @@ func (e *Expression) ComparedLabelValues() [][]string { return e.comparedValues(
 // ComparedFieldValues is ComparedLabelValues for the field selector.
 func (e *Expression) ComparedFieldValues() [][]string { return e.comparedValues(fieldSelector) }
 
-func (e *Expression) comparedValues(selector string) [][]string {
-	f := &valuesFinder{selector: selector}
-	f.find(e.tree, nil)
-	return f.lists
-}
-
-// valuesFinder finds the lists with which the values of requirements of a selector are compared.
-type valuesFinder struct {
-	selector string
-	lists    [][]string
-}
-
-// find adds the lists in an expression. requirements are the variables that stand for a requirement in it.
-func (f *valuesFinder) find(n *node, requirements []string) {
-	if n.kind == callNode && (n.name == operators.Equals || n.name == operators.NotEquals) {
-		for i, arg := range n.args {
-			if f.isValues(arg, requirements) {
-				f.add(n.args[1-i])
+func (e *Expression) comparedValues(selector string) (lists [][]string) {
+	for n := range e.tree.all {
+		if n.kind != macroNode || !isRequirements(n.target, selector) {
+			lists = addComparedValues(lists, n, func(of *node) bool {
+				return of.kind == callNode && of.name == operators.Index && isRequirements(of.args[0], selector)
+			})
+			continue
+		}
+		requirement := n.binders[len(n.binders)-1]
+		for _, body := range n.args {
+			for part := range body.all {
+				lists = addComparedValues(lists, part, func(of *node) bool { return of.kind == variableNode && of.name == requirement })
 			}
 		}
 	}
-	if n.target != nil {
-		f.find(n.target, requirements)
-	}
-	if n.kind == macroNode && len(n.binders) > 0 && isRequirements(n.target, f.selector) {
-		requirements = append(slices.Clone(requirements), n.binders[len(n.binders)-1])
-	}
-	for _, arg := range n.args {
-		f.find(arg, requirements)
-	}
+	return lists
 }
 
-// isValues reports whether an expression is the values of a requirement.
-func (f *valuesFinder) isValues(n *node, requirements []string) bool {
-	if n.kind != selectNode || n.test || n.name != "values" {
-		return false
+// addComparedValues adds the list of constants with which a node compares the values of a requirement.
+func addComparedValues(lists [][]string, n *node, isRequirement func(*node) bool) [][]string {
+	if n.kind != callNode || n.name != operators.Equals && n.name != operators.NotEquals {
+		return lists
 	}
-	of := n.target
-	return of.kind == variableNode && slices.Contains(requirements, of.name) ||
-		of.kind == callNode && of.name == operators.Index && len(of.args) == 2 && isRequirements(of.args[0], f.selector)
-}
-
-func (f *valuesFinder) add(n *node) {
-	texts, ok := constantTexts(n)
-	isThere := func(list []string) bool { return slices.Equal(list, texts) }
-	if ok && !slices.ContainsFunc(f.lists, isThere) {
-		f.lists = append(f.lists, texts)
+	for i, arg := range n.args {
+		if arg.kind != selectNode || arg.test || arg.name != "values" || !isRequirement(arg.target) {
+			continue
+		}
+		texts, ok := constantTexts(n.args[1-i])
+		if ok && !slices.ContainsFunc(lists, func(list []string) bool { return slices.Equal(list, texts) }) {
+			lists = append(lists, texts)
+		}
 	}
+	return lists
 }

@@ -139,7 +139,7 @@ func (t *tracer) trace(n *node, s *bindings, depth int) *Trace {
 		return traced
 	}
 	traced.Field = t.fieldOf(n, s)
-	traced.Reads = t.reads(n, s, nil)
+	traced.Reads = t.reads(n, s)
 	if traced.Field == nil {
 		t.parts(traced, n, s, depth)
 	}
@@ -345,8 +345,8 @@ func (t *tracer) fieldOf(n *node, s *bindings) *Field {
 	return nil
 }
 
-// reads returns the fields that the value of a node may depend on, with a path below the node.
-func (t *tracer) reads(n *node, s *bindings, below []string) (found []Read) {
+// reads returns the fields that the value of a node may depend on.
+func (t *tracer) reads(n *node, s *bindings) (found []Read) {
 	add := func(all ...Read) {
 		for _, read := range all {
 			if !slices.ContainsFunc(found, func(r Read) bool { return r.Variable == read.Variable && slices.Equal(r.Path, read.Path) }) {
@@ -354,38 +354,12 @@ func (t *tracer) reads(n *node, s *bindings, below []string) (found []Read) {
 			}
 		}
 	}
-	path := slices.Clone(below)
-	for {
-		next, step, ok := selectedFrom(n)
-		if !ok {
-			break
+	eachRead(n, nil, func(variable *node, path []string) {
+		if bound := s.find(variable.name); bound != nil {
+			add(bound.Reads...)
+		} else if t.expression.compiler.environment.Declares(variable.name) { // the range of a macro in the node is read apart
+			add(Read{Variable: cel.Variable(variable.name), Path: path})
 		}
-		n, path = next, append(step, path...)
-	}
-	switch {
-	case n.kind == variableNode:
-		if bound := s.find(n.name); bound != nil {
-			return bound.Reads
-		}
-		if len(n.free) > 0 {
-			add(Read{Variable: cel.Variable(n.name), Path: path})
-		}
-		return found
-	case n.kind == callNode && n.name == operators.Conditional:
-		add(t.reads(n.args[0], s, nil)...)
-		add(t.reads(n.args[1], s, path)...)
-		add(t.reads(n.args[2], s, path)...)
-		return found
-	}
-	if n.target != nil {
-		add(t.reads(n.target, s, nil)...)
-	}
-	inner := s
-	for _, name := range n.binders {
-		inner = &bindings{Element: Element{Name: name, Reads: found}, parent: inner}
-	}
-	for _, arg := range n.args {
-		add(t.reads(arg, inner, nil)...)
-	}
+	})
 	return found
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/internal/guard"
 )
 
 type nodeKind uint8
@@ -106,25 +107,15 @@ func (n *node) dependsOn(variables sets.Set[string]) bool {
 	return variables.HasAny(n.free.UnsortedList()...)
 }
 
-// macroShape has the numbers of the arguments of a macro: the first ones are the names of the variables that it binds, and
-// the rest are bodies, in which it binds them.
-type macroShape struct {
-	binders int
-	bodies  int
-}
-
-// macros are the macros that residuals may contain. An expression with any other macro is
+// macros are the macros that residuals may contain, by the number of their arguments. The values are how many of the first arguments are names of
+// variables that the macro binds. The rest are bodies, in which it binds them. An expression with any other macro is
 // refused, because it is unknown which variables it binds. `has` is a selection here. sortBy is left out,
 // because it panics if an element is an error, which ends the evaluation even where && or || would ignore
 // the result.
-var macros = map[string]macroShape{
-	"all:2": {1, 1}, "exists:2": {1, 1}, "exists_one:2": {1, 1},
-	"map:2": {1, 1}, "map:3": {1, 2}, "filter:2": {1, 1},
-	"optMap:2": {1, 1}, "optFlatMap:2": {1, 1},
-	"all:3": {2, 1}, "exists:3": {2, 1}, "existsOne:3": {2, 1}, "exists_one:3": {2, 1},
-	"transformList:3": {2, 1}, "transformList:4": {2, 2},
-	"transformMap:3": {2, 1}, "transformMap:4": {2, 2},
-	"transformMapEntry:3": {2, 1}, "transformMapEntry:4": {2, 2},
+var macros = map[string]int{
+	"all:2": 1, "exists:2": 1, "exists_one:2": 1, "map:2": 1, "map:3": 1, "filter:2": 1, "optMap:2": 1, "optFlatMap:2": 1,
+	"all:3": 2, "exists:3": 2, "existsOne:3": 2, "exists_one:3": 2,
+	"transformList:3": 2, "transformList:4": 2, "transformMap:3": 2, "transformMap:4": 2, "transformMapEntry:3": 2, "transformMapEntry:4": 2,
 }
 
 // maxNodes bounds the nodes of an expression in which named expressions have been put. An expression of ten thousand bytes
@@ -231,23 +222,19 @@ func (b *treeBuilder) build(e ast.Expr, bound sets.Set[string]) (*node, error) {
 		}
 		return n, b.children(n, bound, nil, c.Args()...)
 	case ast.ListKind:
-		l := checked.AsList()
 		n.kind = listNode
-		for _, i := range l.OptionalIndices() {
+		for _, i := range checked.AsList().OptionalIndices() {
 			n.mark(int(i))
 		}
-		return n, b.children(n, bound, nil, l.Elements()...)
+		return n, b.children(n, bound, nil, guard.Elements(checked)...)
 	case ast.MapKind:
 		n.kind = mapNode
-		var parts []ast.Expr
 		for i, entry := range checked.AsMap().Entries() {
-			e := entry.AsMapEntry()
-			if e.IsOptional() {
+			if entry.AsMapEntry().IsOptional() {
 				n.mark(i)
 			}
-			parts = append(parts, e.Key(), e.Value())
 		}
-		return n, b.children(n, bound, nil, parts...)
+		return n, b.children(n, bound, nil, guard.Elements(checked)...)
 	default:
 		return nil, fmt.Errorf("expression %w: messages and comprehensions without a macro are not supported", cel.ErrCompile)
 	}
@@ -280,7 +267,7 @@ func (b *treeBuilder) children(n *node, bound sets.Set[string], target ast.Expr,
 }
 
 func (b *treeBuilder) buildMacro(n *node, call ast.CallExpr, bound sets.Set[string]) (err error) {
-	shape, ok := macros[fmt.Sprintf("%s:%d", call.FunctionName(), len(call.Args()))]
+	binders, ok := macros[fmt.Sprintf("%s:%d", call.FunctionName(), len(call.Args()))]
 	if !ok || !call.IsMemberFunction() {
 		return fmt.Errorf("expression %w: the macro %s is not supported", cel.ErrCompile, call.FunctionName())
 	}
@@ -291,7 +278,7 @@ func (b *treeBuilder) buildMacro(n *node, call ast.CallExpr, bound sets.Set[stri
 	n.free = n.target.free
 
 	inner := bound.Clone()
-	for _, binder := range call.Args()[:shape.binders] {
+	for _, binder := range call.Args()[:binders] {
 		name := binder.AsIdent()
 		// A body that is moved, or whose variables are replaced, must mean the same.
 		if b.compiler.environment.Declares(name) || inner.Has(name) || name == string(cel.Variables) {
@@ -300,7 +287,7 @@ func (b *treeBuilder) buildMacro(n *node, call ast.CallExpr, bound sets.Set[stri
 		n.binders = append(n.binders, name)
 		inner.Insert(name)
 	}
-	for _, body := range call.Args()[shape.binders:] {
+	for _, body := range call.Args()[binders:] {
 		child, err := b.build(body, inner)
 		if err != nil {
 			return err

@@ -73,24 +73,9 @@ func (p *Program) Reads(v cel.Variable) bool { return p.program.Reads(v) }
 // Eval evaluates the condition as cel.Program.Eval does. The variable cel.Request has the data in the condition as its
 // value, and not the value that values may have for it.
 func (p *Program) Eval(ctx context.Context, values cel.Values) (result bool, cost uint64, err error) {
-	return p.program.EvalActivation(ctx, requestValues{Values: values, request: p.request})
-}
-
-// requestValues are the values of variables, with the request data of a bound condition as the value of cel.Request.
-type requestValues struct {
-	cel.Values
-	request any
-}
-
-var _ interpreter.Activation = requestValues{}
-
-// ResolveName implements the interface through which CEL reads variables.
-func (v requestValues) ResolveName(name string) (any, bool) {
-	if name == string(cel.Request) {
-		//guard:bound-request-condition
-		return v.request, true
-	}
-	return v.Values.ResolveName(name)
+	//guard:bound-request-condition
+	request := cel.Values{cel.Request: p.request}
+	return p.program.EvalActivation(ctx, interpreter.NewHierarchicalActivation(values, request))
 }
 
 // decode reads a bound condition strictly.

@@ -50,7 +50,7 @@ func exactTextOf(n *node) string {
 }
 
 // The precedences of operators, from the ternary, which binds least, to expressions that need no
-// parentheses.
+// parentheses. operators.Precedence counts them from the other end.
 const (
 	lowest = iota
 	ternary
@@ -62,18 +62,6 @@ const (
 	unary
 	primary
 )
-
-var binary = map[string]struct {
-	symbol     string
-	precedence int
-}{
-	operators.LogicalOr: {"||", or}, operators.LogicalAnd: {"&&", and},
-	operators.Equals: {"==", relation}, operators.NotEquals: {"!=", relation}, operators.In: {"in", relation},
-	operators.Less: {"<", relation}, operators.LessEquals: {"<=", relation},
-	operators.Greater: {">", relation}, operators.GreaterEquals: {">=", relation},
-	operators.Add: {"+", addition}, operators.Subtract: {"-", addition},
-	operators.Multiply: {"*", multiplication}, operators.Divide: {"/", multiplication}, operators.Modulo: {"%", multiplication},
-}
 
 // printer writes an expression, or only counts the bytes of its text.
 type printer struct {
@@ -162,14 +150,8 @@ func precedenceOf(n *node) int {
 			return unary
 		}
 	case callNode:
-		if op, ok := binary[n.name]; ok {
-			return op.precedence
-		}
-		switch n.name {
-		case operators.Conditional:
-			return ternary
-		case operators.LogicalNot, operators.Negate:
-			return unary
+		if of := operators.Precedence(n.name); of > 0 {
+			return primary + 1 - of
 		}
 	default:
 	}
@@ -181,7 +163,7 @@ func (p *printer) call(n *node, own int) {
 		p.chain(n, own)
 		return
 	}
-	if op, ok := binary[n.name]; ok {
+	if symbol, ok := operators.FindReverseBinaryOperator(n.name); ok {
 		// How chains of && and || are nested does not matter; all other operators bind to
 		// the left.
 		left, right := own, own+1
@@ -192,7 +174,7 @@ func (p *printer) call(n *node, own int) {
 			right = own
 		}
 		p.node(n.args[0], left)
-		p.write(" " + op.symbol + " ")
+		p.write(" " + symbol + " ")
 		p.node(n.args[1], right)
 		return
 	}
@@ -227,13 +209,14 @@ func (p *printer) call(n *node, own int) {
 // makes a balanced tree of a chain without parentheses. A balanced chain is therefore printed without parentheses. If a chain
 // is not balanced, each of its two operands that is a chain of the same operator is printed in parentheses.
 func (p *printer) chain(n *node, own int) {
+	symbol, _ := operators.FindReverseBinaryOperator(n.name)
 	operands := n.args
 	if terms := termsOf(n, n.name); isBalanced(n, n.name, len(terms)) {
 		operands = terms
 	}
 	for i, operand := range operands {
 		if i > 0 {
-			p.write(" " + binary[n.name].symbol + " ")
+			p.write(" " + symbol + " ")
 		}
 		p.node(operand, own+1)
 	}
@@ -285,15 +268,11 @@ func (p *printer) function(n *node) {
 		p.put('.')
 	}
 	p.write(n.name + "(")
-	for i, arg := range n.args {
-		if i > 0 {
-			p.write(", ")
-		}
-		p.node(arg, lowest)
-	}
+	p.elements(n)
 	p.put(')')
 }
 
+// elements prints the arguments of a function, or the elements of a list.
 func (p *printer) elements(n *node) {
 	for i, element := range n.args {
 		if i > 0 {

@@ -31,8 +31,11 @@ func operatorNodes(inner *node) map[string]*node {
 		".f()": {kind: callNode, name: "size", target: inner, typ: types.IntType}, "list": {kind: listNode, args: []*node{inner, inner}, typ: types.DynType}, "map": {kind: mapNode, args: []*node{inner, inner}, typ: types.DynType},
 		"macro": {kind: macroNode, name: "map", target: inner, binders: []string{"v"}, args: []*node{inner}, typ: types.DynType}, ".?": function(operators.OptSelect, types.DynType, inner, literal(types.String("f"), types.StringType)),
 	}
-	for name, op := range binary {
-		nodes[op.symbol] = function(name, types.DynType, inner, inner)
+	for symbol, name := range map[string]string{
+		"||": operators.LogicalOr, "&&": operators.LogicalAnd, "==": operators.Equals, "!=": operators.NotEquals, "in": operators.In, "<": operators.Less, "<=": operators.LessEquals,
+		">": operators.Greater, ">=": operators.GreaterEquals, "+": operators.Add, "-": operators.Subtract, "*": operators.Multiply, "/": operators.Divide, "%": operators.Modulo,
+	} {
+		nodes[symbol] = function(name, types.DynType, inner, inner)
 	}
 	return nodes
 }

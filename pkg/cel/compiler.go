@@ -135,11 +135,10 @@ func (c *Compiler) compile(expression string) (result compiled) {
 	}
 	parsed, work, err := engine.Parse(e.Env, e.Guard, expression)
 	result.cost += work.Copied
-	if err != nil {
-		result.err = fmt.Errorf("expression %w: %w", ErrCompile, err)
-		return result
+	var checked *cel.Ast
+	if err == nil {
+		checked, err = engine.CheckTypes(e.Env, parsed)
 	}
-	checked, err := engine.CheckTypes(e.Env, parsed)
 	if err != nil {
 		result.err = fmt.Errorf("expression %w: %w", ErrCompile, err)
 		return result

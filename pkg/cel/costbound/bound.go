@@ -66,10 +66,14 @@ func Of(policy *admissionregistrationv1.ValidatingAdmissionPolicy) (Bound, error
 		return Bound{}, err
 	}
 	b, w := Bound{}, &walk{functions: env.Functions(), object: typesOfObject(policy.Spec.MatchConstraints), variables: map[string]value{}}
-	add := func(text string) (value, error) {
+	var mistake error
+	add := func(text string) value {
 		parsed, issues := env.Parse(text)
-		if issues.Err() != nil {
-			return value{}, fmt.Errorf("expression %w: %w", cel.ErrCompile, issues.Err())
+		if mistake == nil {
+			mistake = issues.Err()
+		}
+		if mistake != nil {
+			return value{}
 		}
 		result := w.of(parsed.NativeRep().Expr())
 		b.expressions = append(b.expressions, result.cost)
@@ -79,22 +83,19 @@ func Of(policy *admissionregistrationv1.ValidatingAdmissionPolicy) (Bound, error
 		case result.cost.unseen.isInfinite():
 			b.unbounded = "a function of two values of any size"
 		}
-		return result.value, nil
+		return result.value
 	}
 	for _, c := range policy.Spec.MatchConditions {
-		if _, err := add(c.Expression); err != nil {
-			return Bound{}, err
-		}
+		add(c.Expression)
 	}
 	for _, v := range policy.Spec.Variables {
-		if w.variables[v.Name], err = add(v.Expression); err != nil {
-			return Bound{}, err
-		}
+		w.variables[v.Name] = add(v.Expression)
 	}
 	for _, v := range policy.Spec.Validations {
-		if _, err := add(v.Expression); err != nil {
-			return Bound{}, err
-		}
+		add(v.Expression)
+	}
+	if mistake != nil {
+		return Bound{}, fmt.Errorf("expression %w: %w", cel.ErrCompile, mistake)
 	}
 	return b, nil
 }

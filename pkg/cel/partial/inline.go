@@ -77,10 +77,7 @@ func (in *inliner) definition(e ast.Expr) (*ast.AST, error) {
 			return nil, err
 		}
 		parsed, err := in.parse(cel.UnchangedText(paths))
-		if err != nil {
-			return nil, err
-		}
-		return parsed.NativeRep(), nil
+		return parsed.NativeRep(), err
 	}
 	name, _ := reference(e)
 	definition, ok := in.defined[name]

@@ -166,17 +166,14 @@ func zeroOf(e ast.NavigableExpr) string {
 }
 
 // surprises returns the parts of each expression whose failure is a surprise if the condition allows.
-func surprises(expressions []Expression, trees []*tree) []map[int64]bool {
-	found := make([]map[int64]bool, len(expressions))
-	for i := range found {
-		found[i] = map[int64]bool{}
-	}
+func surprises(expressions []Expression, trees []*tree) map[part]bool {
+	found := map[part]bool{}
 	var walk func(i int, e ast.NavigableExpr, is bool)
 	walk = func(i int, e ast.NavigableExpr, is bool) {
-		if was, isSeen := found[i][e.ID()]; isSeen && (was || !is) {
+		if was, isSeen := found[part{i, e.ID()}]; isSeen && (was || !is) {
 			return
 		}
-		found[i][e.ID()] = is
+		found[part{i, e.ID()}] = is
 		if e.Kind() == ast.IdentKind {
 			named, _ := strings.CutPrefix(e.AsIdent(), variablesPrefix)
 			for j := range expressions[:i] {

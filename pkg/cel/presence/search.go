@@ -209,6 +209,12 @@ func assumption(m missing) string {
 	return m.place
 }
 
+// part is a part of an expression: the number of the expression, and the ID of the part.
+type part struct {
+	expression int
+	id         int64
+}
+
 // report returns findings, one for each chain of accesses.
 func (s *search) report(found []missing) (reported []Missing) {
 	trees := make([]*tree, len(s.Expressions))
@@ -217,17 +223,13 @@ func (s *search) report(found []missing) (reported []Missing) {
 	}
 	if s.OnlySurprising {
 		surprising := surprises(s.Expressions, trees)
-		found, _ = partition(found, func(m missing) bool { return surprising[m.expression][m.id] })
+		found, _ = partition(found, func(m missing) bool { return surprising[part{m.expression, m.id}] })
 	}
 	slices.SortStableFunc(found, func(a, b missing) int { return cmp.Compare(a.expression, b.expression) })
-	type chain struct {
-		expression int
-		top        int64
-	}
-	seen := map[chain]bool{}
+	seen := map[part]bool{}
 	for _, m := range found {
 		t := trees[m.expression]
-		if key := (chain{m.expression, t.top(m.id).ID()}); !seen[key] {
+		if key := (part{m.expression, t.top(m.id).ID()}); !seen[key] {
 			seen[key] = true
 			if m.place == "" {
 				m.place = t.textOf(t.byID[m.id])

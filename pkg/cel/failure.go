@@ -8,6 +8,7 @@ package cel
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/proviso-authz/proviso/pkg/cel/internal/engine"
@@ -17,30 +18,23 @@ import (
 // missingKey begins the message about a key that a map does not have.
 const missingKey = "no such key"
 
-// classes maps the error messages of the CEL libraries to the classes of FailureClass. A message belongs to a class if it begins
-// with the prefix. The class is a constant: it quotes nothing of the message, which may contain data.
-var classes = []struct{ prefix, class string }{
-	{missingKey, missingKey},
-	{"no such overload", "no such overload"},
-	{"no such attribute", "no such attribute"},
-	{"index out of", "index out of bounds"},
-	{"cannot slice", "index out of bounds"},
-	{"division by zero", "division by zero"},
-	{"modulus by zero", "division by zero"},
-	{"integer overflow", "overflow"},
-	{"unsigned integer overflow", "overflow"},
-	{"duration overflow", "overflow"},
-	{"timestamp overflow", "overflow"},
-	{"type conversion error", "conversion failed"},
-	{"IP Address", "conversion failed"},
-	{"network address", "conversion failed"},
-	{"URL parse error", "conversion failed"},
-	{"quantities must", "conversion failed"},
-	{"unable to parse quantity", "conversion failed"},
-	{"unknown time zone", "conversion failed"},
-	{"error parsing regexp", "invalid regular expression"},
-	{"Illegal regex", "invalid regular expression"},
-	{"optional.none()", "the optional has no value"},
+// classes are the classes of FailureClass, with the beginnings of error messages of the CEL libraries that belong to them.
+// A class is a constant: it quotes nothing of the message, which may contain data.
+var classes = []struct {
+	class    string
+	prefixes []string
+}{
+	{missingKey, []string{missingKey}},
+	{"no such overload", []string{"no such overload"}},
+	{"no such attribute", []string{"no such attribute"}},
+	{"index out of bounds", []string{"index out of", "cannot slice"}},
+	{"division by zero", []string{"division by zero", "modulus by zero"}},
+	{"overflow", []string{"integer overflow", "unsigned integer overflow", "duration overflow", "timestamp overflow"}},
+	{"conversion failed", []string{
+		"type conversion error", "IP Address", "network address", "URL parse error", "quantities must", "unable to parse quantity", "unknown time zone",
+	}},
+	{"invalid regular expression", []string{"error parsing regexp", "Illegal regex"}},
+	{"the optional has no value", []string{"optional.none()"}},
 }
 
 // Fail ends the CEL function that is being called, whose result becomes err. It is for Go code that a CEL library of
@@ -63,7 +57,7 @@ func FailureClass(err error) string {
 			return missingKey + ": " + failed.Key
 		}
 		for _, c := range classes {
-			if strings.HasPrefix(failed.Text, c.prefix) {
+			if slices.ContainsFunc(c.prefixes, func(prefix string) bool { return strings.HasPrefix(failed.Text, prefix) }) {
 				return c.class
 			}
 		}

@@ -123,7 +123,7 @@ func (p *Plan) EvalWithin(ctx context.Context, values cel.Values, limit uint64) 
 		tree := root.tree
 		//guard:root-has-become-dyn
 		if tree.changed { // a residual must be a bool to the checker
-			tree = conjunction(literal(types.True, types.BoolType), tree)
+			tree = fold(operators.LogicalAnd, []*node{literal(types.True, types.BoolType), tree})
 		}
 		return Result{residual: &Residual{tree: tree, compiler: p.expression.compiler.residuals}}
 	}
@@ -336,8 +336,6 @@ func fold(operator string, operands []*node) *node {
 	}
 	return result
 }
-
-func conjunction(operands ...*node) *node { return fold(operators.LogicalAnd, operands) }
 
 func (e *evaluation) evalConditional(s *step, b *bindings) part {
 	condition := e.eval(s.args[0], b)

@@ -143,12 +143,8 @@ func isEmptyAggregate(n *node) bool {
 
 func bareLiteral(v ref.Val) (*node, error) {
 	switch value := v.(type) {
-	case types.Bool:
-		return literal(v, types.BoolType), nil
-	case types.Int:
-		return literal(v, types.IntType), nil
-	case types.Uint:
-		return literal(v, types.UintType), nil
+	case types.Bool, types.Int, types.Uint, types.Bytes, types.Null:
+		return literal(v, v.Type().(*types.Type)), nil
 	case types.Double:
 		if math.IsNaN(float64(value)) || math.IsInf(float64(value), 0) {
 			text := types.String(strconv.FormatFloat(float64(value), 'g', -1, 64))
@@ -160,10 +156,6 @@ func bareLiteral(v ref.Val) (*node, error) {
 			return nil, errNoLiteral
 		}
 		return literal(v, types.StringType), nil
-	case types.Bytes:
-		return literal(v, types.BytesType), nil
-	case types.Null:
-		return literal(v, types.NullType), nil
 	case types.Duration:
 		// Whole seconds and nanoseconds, so that no digit is lost on the way.
 		nanos := value.Nanoseconds()

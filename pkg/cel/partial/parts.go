@@ -105,7 +105,7 @@ func cut(text string) string {
 // fields that are selected from the node. A path can begin with a conditional, as in (operation == "DELETE" ? oldObject : object).spec.
 func eachRead(n *node, path []string, visit func(variable *node, path []string)) {
 	for operand, names, ok := selectedFrom(n); ok; operand, names, ok = selectedFrom(n) {
-		n, path = operand, append(names, path...)
+		n, path = operand, slices.Concat(names, path)
 	}
 	switch {
 	case n.kind == variableNode:

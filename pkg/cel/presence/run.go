@@ -341,7 +341,7 @@ func (r *run) list(l ast.ListExpr, s *scope) value {
 		if item.kind == failure {
 			return item
 		}
-		if l.IsOptional(int32(i)) && item.kind == optional { //nolint:gosec // few elements
+		if l.IsOptional(int32(i)) && item.kind == optional {
 			if item.inner == nil {
 				continue
 			}

@@ -146,28 +146,20 @@ func (s *search) find() []missing {
 	if !hasNull {
 		return found
 	}
-	ofNull, others := partition(found, func(m missing) bool { return m.place == null })
-	if len(ofNull) == 0 {
-		return others
+	isOfNull := func(m missing) bool { return m.place == null }
+	first := slices.IndexFunc(found, isOfNull)
+	if first < 0 {
+		return found
 	}
+	ofNull := found[first]
+	others := slices.DeleteFunc(found, isOfNull)
 	s.roots[null] = unknownOf(null)
 	more, _ := s.try("")
 	others = append(others, more...)
 	if isTrue { // otherwise another warning says that the condition is never true for the operation
-		others = append(others, ofNull[0])
+		others = append(others, ofNull)
 	}
 	return others
-}
-
-func partition(all []missing, is func(missing) bool) (with, without []missing) {
-	for _, m := range all {
-		if is(m) {
-			with = append(with, m)
-		} else {
-			without = append(without, m)
-		}
-	}
-	return with, without
 }
 
 // try evaluates the condition with all choices. It returns why it failed, each place once, and whether it was true. A failure
@@ -223,7 +215,7 @@ func (s *search) report(found []missing) (reported []Missing) {
 	}
 	if s.OnlySurprising {
 		surprising := surprises(s.Expressions, trees)
-		found, _ = partition(found, func(m missing) bool { return surprising[part{m.expression, m.id}] })
+		found = slices.DeleteFunc(found, func(m missing) bool { return !surprising[part{m.expression, m.id}] })
 	}
 	slices.SortStableFunc(found, func(a, b missing) int { return cmp.Compare(a.expression, b.expression) })
 	seen := map[part]bool{}

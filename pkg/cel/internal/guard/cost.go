@@ -68,13 +68,12 @@ var _ interpreter.ActualCostEstimator = costs{}
 
 // CallCost returns the cost of a finished call, or nil if the cost of cel-go applies.
 func (c costs) CallCost(function, overload string, args []ref.Val, result ref.Val) *uint64 {
-	if function == roundFunction {
+	switch function {
+	case roundFunction:
 		return ptr.To(uint64(0))
-	}
-	if function == surchargeFunction {
+	case surchargeFunction:
 		return ptr.To(costOfSurcharge(overload))
-	}
-	if function == entryKeyFunction {
+	case entryKeyFunction:
 		return ptr.To(textBytes(result) / textPerUnit)
 	}
 	work := unseenWork(function, overload, args, result)

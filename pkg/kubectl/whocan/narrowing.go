@@ -68,11 +68,11 @@ func (n narrowing) meets(other narrowing) bool {
 
 // restricts returns how often a restriction without a condition applies to what a requester is granted. A request in all namespaces that has no selector is
 // not one in a namespace, or about a name.
-func (n narrowing) restricts(grants []narrowing, isOfAll bool) result {
+func (n narrowing) restricts(grants []part, isOfAll bool) result {
 	meetsOne, coversAll := false, true
 	for _, grant := range grants {
-		meets := n.meets(grant) && (!isOfAll || !grant.isEmpty())
-		meetsOne, coversAll = meetsOne || meets, coversAll && meets && n.covers(grant)
+		meets := n.meets(grant.only) && (!isOfAll || !grant.only.isEmpty())
+		meetsOne, coversAll = meetsOne || meets, coversAll && meets && n.covers(grant.only)
 	}
 	switch {
 	case !meetsOne:

@@ -83,6 +83,9 @@ type part struct {
 
 	// variables are the variables of a policy.
 	variables []policyv1alpha1.Variable
+	// result says whether it always does it, and only is about which narrower requests.
+	result result
+	only   narrowing
 }
 
 // restriction is a Deny or NoOpinion policy about the request, for any users.
@@ -211,65 +214,46 @@ func (r *report) answer(ctx context.Context, q requester) *subjectAnswer {
 		a.Parts = []part{{Effect: policyv1alpha1.PolicyEffectAllow, Source: source{Kind: kindPrivilegedGroup, Name: user.SystemPrivilegedGroup}, Description: "every request of the group is allowed"}}
 		return a
 	}
-	var seen tally
-	permissions, byRBAC := r.permissionsOf(q, &seen)
-	allowed, byPolicies := r.partsOf(ctx, q, policyv1alpha1.PolicyEffectAllow, nil, &seen)
-	held, _ := r.partsOf(ctx, q, policyv1alpha1.PolicyEffectNoOpinion, byPolicies, &seen)
-	denials, _ := r.partsOf(ctx, q, policyv1alpha1.PolicyEffectDeny, slices.Concat(byRBAC, byPolicies), &seen)
+	permissions := r.permissionsOf(q)
+	allowed := r.partsOf(ctx, q, policyv1alpha1.PolicyEffectAllow, nil)
+	held := r.partsOf(ctx, q, policyv1alpha1.PolicyEffectNoOpinion, allowed)
+	denials := r.partsOf(ctx, q, policyv1alpha1.PolicyEffectDeny, slices.Concat(permissions, allowed))
 	if len(permissions)+len(allowed) == 0 {
 		return nil
 	}
-	a.Answer, a.Parts = seen.answer(), slices.Concat(denials, permissions, held, allowed)
+	a.Answer, a.Parts = verdictOf(denials, permissions, held, allowed), slices.Concat(denials, permissions, held, allowed)
 	return a
 }
 
-// Short names of effects.
-const deny, noOpinion, allow = policyv1alpha1.PolicyEffectDeny, policyv1alpha1.PolicyEffectNoOpinion, policyv1alpha1.PolicyEffectAllow
-
-// tally says which results the policies have, by their effects.
-type tally struct {
-	always, onCondition map[policyv1alpha1.PolicyEffect]bool
-	// permitted says that RBAC allows the request, and permittedNarrower that it allows narrower ones.
-	permitted, permittedNarrower bool
-}
-
-func (t *tally) add(effect policyv1alpha1.PolicyEffect, of result) {
-	if t.always == nil {
-		t.always, t.onCondition = map[policyv1alpha1.PolicyEffect]bool{}, map[policyv1alpha1.PolicyEffect]bool{}
+// verdictOf returns the answer of a chain of authorizers: Deny policies, RBAC, NoOpinion policies, Allow policies.
+func verdictOf(denials, permissions, held, allowed []part) answer.Verdict {
+	has := func(parts []part, of result) bool {
+		return slices.ContainsFunc(parts, func(p part) bool { return p.result == of })
 	}
-	t.always[effect] = t.always[effect] || of == always
-	t.onCondition[effect] = t.onCondition[effect] || of == onCondition
-}
-
-// answer returns the answer of a chain of authorizers: Deny policies, RBAC, NoOpinion policies, Allow policies.
-func (t *tally) answer() answer.Verdict {
+	// Policies allow the request whatever its conditions are.
+	isAllowed := has(allowed, always) && len(held) == 0 && len(denials) == 0
 	switch {
-	case t.always[deny]:
+	case has(denials, always):
 		return answer.No
-	case t.permitted && t.onCondition[deny]:
+	case has(permissions, always) && len(denials) > 0:
 		return answer.YesIf
-	case t.permitted:
+	case has(permissions, always):
 		return answer.Yes
-	case t.permittedNarrower && !t.isAllowed():
+	case len(permissions) > 0 && !isAllowed:
 		return answer.YesIf
 	//guard:who-can-policies-hold-back
-	case t.always[noOpinion]:
+	case has(held, always):
 		return answer.No
-	case t.isAllowed():
+	case isAllowed:
 		return answer.Yes
-	case t.always[allow], t.onCondition[allow]:
+	case len(allowed) > 0:
 		return answer.YesIf
 	}
 	return answer.No
 }
 
-// isAllowed reports whether policies allow the request whatever its conditions are.
-func (t *tally) isAllowed() bool {
-	return t.always[allow] && !t.always[noOpinion] && !t.onCondition[deny] && !t.onCondition[noOpinion]
-}
-
-// partsOf returns the policies with an effect that apply to a requester, and the requests that each is about. Restrictions apply to grants.
-func (r *report) partsOf(ctx context.Context, q requester, effect policyv1alpha1.PolicyEffect, grants []narrowing, seen *tally) (parts []part, about []narrowing) {
+// partsOf returns the policies with an effect that apply to a requester. Restrictions apply to grants.
+func (r *report) partsOf(ctx context.Context, q requester, effect policyv1alpha1.PolicyEffect, grants []part) (parts []part) {
 	for _, p := range r.policies {
 		if p.spec.Effect != effect {
 			continue
@@ -283,11 +267,12 @@ func (r *report) partsOf(ctx context.Context, q requester, effect policyv1alpha1
 			}
 		}
 		if of != none {
-			seen.add(effect, of)
-			parts, about = append(parts, p.part(needs)), append(about, p.only)
+			made := p.part(needs)
+			made.result, made.only = of, p.only
+			parts = append(parts, made)
 		}
 	}
-	return parts, about
+	return parts
 }
 
 func (p *policy) part(of needs) part {
@@ -298,22 +283,20 @@ func (p *policy) part(of needs) part {
 	return made
 }
 
-// permissionsOf returns the bindings that allow the request of a requester, or narrower ones, and those.
-func (r *report) permissionsOf(q requester, seen *tally) (parts []part, about []narrowing) {
+// permissionsOf returns the bindings that allow the request of a requester, or narrower ones.
+func (r *report) permissionsOf(q requester) (parts []part) {
 	for _, p := range r.permissions {
 		if len(p.Spec.Subjects) == 0 || !engine.SubjectsOf(p.Spec).Have(q.user) {
 			continue
 		}
-		made := part{Effect: policyv1alpha1.PolicyEffectAllow, Source: sourceOfPermission(p.Permission)}
-		if p.only.isEmpty() {
-			seen.permitted = true
-		} else {
+		made := part{Effect: policyv1alpha1.PolicyEffectAllow, Source: sourceOfPermission(p.Permission), result: always, only: p.only}
+		if !p.only.isEmpty() {
 			of := p.only.needs("", r.Request.Verb)
-			made.Condition, made.Words, seen.permittedNarrower = of.condition, of.words, true
+			made.Condition, made.Words, made.result = of.condition, of.words, onCondition
 		}
-		parts, about = append(parts, made), append(about, p.only)
+		parts = append(parts, made)
 	}
-	return parts, about
+	return parts
 }
 
 func sourceOfPermission(p *rbac.Permission) source {

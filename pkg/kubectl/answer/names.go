@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/cel-go/common"
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/parser"
@@ -67,12 +66,8 @@ type namer struct {
 
 // parse parses an expression, with macros as calls and without calls of dyn.
 func (n *namer) parse(text string) (ast.Expr, bool) {
-	p, err := parser.NewParser(parser.EnableOptionalSyntax(true))
-	if err != nil {
-		return nil, false
-	}
-	tree, errs := p.Parse(common.NewTextSource(text))
-	if len(errs.GetErrors()) > 0 {
+	tree, ok := parse(text)
+	if !ok {
 		return nil, false
 	}
 	expression := tree.Expr()

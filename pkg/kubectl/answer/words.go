@@ -7,6 +7,7 @@ package answer
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,18 +26,43 @@ import (
 //
 // A simple condition is a comparison of one field with a literal, or several of them that are all joined by && or all by ||.
 func Words(condition string) string {
-	p, err := parser.NewParser(parser.Macros(parser.AllMacros...), parser.EnableOptionalSyntax(true))
-	if err != nil {
-		return condition
-	}
-	tree, errs := p.Parse(common.NewTextSource(condition))
-	if len(errs.GetErrors()) > 0 {
-		return condition
-	}
-	if plain, ok := clause(tree.Expr()); ok {
-		return plain
+	if tree, ok := parse(condition, parser.Macros(parser.AllMacros...)); ok {
+		if plain, ok := clause(tree.Expr()); ok {
+			return plain
+		}
 	}
 	return condition
+}
+
+// Clauses returns the operands of the outermost && and || of a condition, each once. A condition without them is one clause, and an empty one has none.
+func Clauses(condition string) (clauses []string) {
+	if condition == "" {
+		return nil
+	}
+	tree, ok := parse(condition, parser.Macros(parser.AllMacros...), parser.PopulateMacroCalls(true))
+	if !ok {
+		return []string{condition}
+	}
+	for _, e := range termsOf(tree.Expr(), operators.LogicalAnd, operators.LogicalOr) {
+		text, err := parser.Unparse(e, tree.SourceInfo())
+		if err != nil {
+			return []string{condition}
+		}
+		if !slices.Contains(clauses, text) {
+			clauses = append(clauses, text)
+		}
+	}
+	return clauses
+}
+
+// parse parses a condition. It returns false if that is not possible.
+func parse(condition string, options ...parser.Option) (*ast.AST, bool) {
+	p, err := parser.NewParser(append(options, parser.EnableOptionalSyntax(true))...)
+	if err != nil {
+		return nil, false
+	}
+	tree, errs := p.Parse(common.NewTextSource(condition))
+	return tree, len(errs.GetErrors()) == 0
 }
 
 // clause returns the words of a comparison, or of several.
@@ -49,13 +75,13 @@ func clause(e ast.Expr) (string, bool) {
 	return comparison(e)
 }
 
-// termsOf returns the operands of a tree of calls of a function, in their order.
-func termsOf(e ast.Expr, function string) (terms []ast.Expr) {
-	if e.Kind() != ast.CallKind || e.AsCall().FunctionName() != function {
+// termsOf returns the operands of a tree of calls of some functions, in their order.
+func termsOf(e ast.Expr, functions ...string) (terms []ast.Expr) {
+	if e.Kind() != ast.CallKind || !slices.Contains(functions, e.AsCall().FunctionName()) {
 		return []ast.Expr{e}
 	}
 	for _, argument := range e.AsCall().Args() {
-		terms = append(terms, termsOf(argument, function)...)
+		terms = append(terms, termsOf(argument, functions...)...)
 	}
 	return terms
 }

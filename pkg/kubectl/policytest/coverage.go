@@ -7,12 +7,6 @@ package policytest
 
 import (
 	"context"
-	"slices"
-
-	"github.com/google/cel-go/common"
-	"github.com/google/cel-go/common/ast"
-	"github.com/google/cel-go/common/operators"
-	"github.com/google/cel-go/parser"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
@@ -46,7 +40,7 @@ func newCoverage(c *simulation.Compilers, p *policyfile.Policy) (*policyCoverage
 		}
 		return sources, nil
 	}
-	clauses := clausesOf(p.Spec.Condition)
+	clauses := answer.Clauses(p.Spec.Condition)
 	sources, err := copiesWith(append([]string{""}, clauses...)...)
 	if err != nil {
 		// The text stands for a clause as it is parsed. If it does not compile alone, the condition counts as a whole.
@@ -93,41 +87,6 @@ func (p *policyCoverage) add(ctx context.Context, c *simulation.Compilers, all *
 		clause.IsFalse = clause.IsFalse || d.Last() == answer.No && !d.Failed()
 	}
 	return nil
-}
-
-// clausesOf returns the operands of the outermost && and || of a condition, each once. A condition without them is one clause.
-func clausesOf(condition string) (clauses []string) {
-	if condition == "" {
-		return nil
-	}
-	p, err := parser.NewParser(parser.Macros(parser.AllMacros...), parser.EnableOptionalSyntax(true), parser.PopulateMacroCalls(true))
-	if err != nil {
-		return []string{condition}
-	}
-	tree, errs := p.Parse(common.NewTextSource(condition))
-	if len(errs.GetErrors()) > 0 {
-		return []string{condition}
-	}
-	for _, e := range operands(tree.Expr()) {
-		text, err := parser.Unparse(e, tree.SourceInfo())
-		if err != nil {
-			return []string{condition}
-		}
-		if !slices.Contains(clauses, text) {
-			clauses = append(clauses, text)
-		}
-	}
-	return clauses
-}
-
-func operands(e ast.Expr) (found []ast.Expr) {
-	if e.Kind() == ast.CallKind && slices.Contains([]string{operators.LogicalAnd, operators.LogicalOr}, e.AsCall().FunctionName()) {
-		for _, argument := range e.AsCall().Args() {
-			found = append(found, operands(argument)...)
-		}
-		return found
-	}
-	return []ast.Expr{e}
 }
 
 // percent returns how much is covered. Each policy counts once for being matched, and each clause for being true and for being false.

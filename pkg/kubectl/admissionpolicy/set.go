@@ -49,7 +49,6 @@ const (
 // The errors of documents.
 var (
 	errNoObject = errors.New("is not an object with apiVersion and kind")
-	errNoName   = errors.New("metadata.name: Required value")
 	errUnbound  = errors.New("no binding names the policy, so that it decides nothing")
 	errNoParam  = errors.New("paramRef is ignored, because the policy has no paramKind")
 )
@@ -59,7 +58,7 @@ var strict = serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).
 // Load reads admission policies and their bindings in policies, and parameters and Namespaces in objects. It returns the documents of other
 // API groups in policies.
 func Load(policies, objects []document.Document) (set *Set, others []document.Document, errs []error) {
-	l := &loader{set: &Set{parameters: map[schema.GroupVersionKind]*parameters{}, namespaces: map[string]*corev1.Namespace{}}, policies: map[string]*policy{}, sources: map[string]document.Source{}}
+	l := &loader{set: &Set{parameters: map[schema.GroupVersionKind]*parameters{}, namespaces: map[string]*corev1.Namespace{}}, policies: map[string]*policy{}}
 	l.Each(policies, l.policyOrBinding)
 	l.bind()
 	l.Each(objects, l.object)
@@ -72,7 +71,6 @@ type loader struct {
 	set      *Set
 	policies map[string]*policy
 	bindings []*binding
-	sources  map[string]document.Source
 	others   []document.Document
 }
 
@@ -100,7 +98,7 @@ func (l *loader) policyOrBinding(d document.Document, typeMeta metav1.TypeMeta) 
 	}
 	switch object := object.(type) {
 	case *admissionregistrationv1.ValidatingAdmissionPolicy:
-		if l.isNew(d.Source, kindPolicy, object) {
+		if l.IsNew(d.Source, titleOf(kindPolicy, object), object.Name) {
 			p, errs := newPolicy(object)
 			for _, err := range errs {
 				l.Fail(d.Source, p.title(), err)
@@ -109,7 +107,7 @@ func (l *loader) policyOrBinding(d document.Document, typeMeta metav1.TypeMeta) 
 			l.policies[object.Name] = p
 		}
 	case *admissionregistrationv1.ValidatingAdmissionPolicyBinding:
-		if l.isNew(d.Source, kindBinding, object) {
+		if l.IsNew(d.Source, titleOf(kindBinding, object), object.Name) {
 			object.Spec = *barrier.DefaultedBinding(object)
 			for _, err := range validateBinding(object) {
 				l.Fail(d.Source, titleOf(kindBinding, object), err)
@@ -121,22 +119,6 @@ func (l *loader) policyOrBinding(d document.Document, typeMeta metav1.TypeMeta) 
 
 func titleOf(kind string, object metav1.Object) string {
 	return fmt.Sprintf("%s %q", kind, cache.MetaObjectToName(object))
-}
-
-// isNew checks that an object has a name, and that no other object of the kind has the same.
-func (l *loader) isNew(at document.Source, kind string, object metav1.Object) bool {
-	title := titleOf(kind, object)
-	other, twice := l.sources[title]
-	switch {
-	case object.GetName() == "":
-		l.Fail(at, title, errNoName)
-	case twice:
-		l.Fail(at, title, fmt.Errorf("the same object is in %v, too", other))
-	default:
-		l.sources[title] = at
-		return true
-	}
-	return false
 }
 
 // bind gives each policy its bindings, and each kind of parameters a place.
@@ -186,7 +168,7 @@ func (l *loader) object(d document.Document, typeMeta metav1.TypeMeta) {
 		l.Fail(d.Source, gvk.Kind, err)
 		return
 	}
-	if !l.isNew(d.Source, gvk.Kind+" of "+typeMeta.APIVersion, accessor) {
+	if !l.IsNew(d.Source, titleOf(gvk.Kind+" of "+typeMeta.APIVersion, accessor), accessor.GetName()) {
 		return
 	}
 	namespace, isNamespace := object.(*corev1.Namespace)

@@ -101,6 +101,7 @@ var (
 	errLong      = fmt.Errorf("has more than %d bytes", maxFileBytes)
 	errEncoding  = errors.New("must be UTF-8")
 	errNoObject  = errors.New("is not an object with apiVersion and kind")
+	errNoName    = errors.New("metadata.name: Required value")
 	errDocuments = errors.New("has another YAML document within: separate documents by a line with --- alone")
 )
 
@@ -279,7 +280,30 @@ func jsonObjects(raw []byte) (objects [][]byte, ok bool) {
 var errNested = errors.New("a list in a list is not read")
 
 // Errors are the errors of documents.
-type Errors struct{ Errs []error }
+type Errors struct {
+	Errs []error
+
+	// sources has the objects that IsNew has accepted.
+	sources map[string]Source
+}
+
+// IsNew reports whether an object has a name, and no other object has its title. Otherwise it adds an error.
+func (e *Errors) IsNew(at Source, title, name string) bool {
+	if e.sources == nil {
+		e.sources = map[string]Source{}
+	}
+	other, twice := e.sources[title]
+	switch {
+	case name == "":
+		e.Fail(at, title, errNoName)
+	case twice:
+		e.Fail(at, title, fmt.Errorf("the same object is in %v, too", other))
+	default:
+		e.sources[title] = at
+		return true
+	}
+	return false
+}
 
 // Fail adds an error about an object. The name may be empty.
 func (e *Errors) Fail(at Source, name string, err error) {

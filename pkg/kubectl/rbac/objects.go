@@ -54,16 +54,12 @@ var decoder = func() runtime.Decoder {
 	return serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 }()
 
-// The errors of documents.
-var (
-	errNoName      = errors.New("metadata.name: Required value")
-	errNoNamespace = errors.New("metadata.namespace: Required value: set it, or the flag --namespace")
-)
+var errNoNamespace = errors.New("metadata.namespace: Required value: set it, or the flag --namespace")
 
 // Load returns the objects of RBAC in documents, and the other documents. The items of lists are documents of their own. Namespaced objects
 // that name no namespace get the given one, which may be empty. Aggregated ClusterRoles without rules get the rules that the controller would give them.
 func Load(documents []document.Document, namespace string) (objects *Objects, others []document.Document, errs []error) {
-	l := &loader{objects: &Objects{Unread: []string{KindRole, KindClusterRole}}, namespace: namespace, sources: map[string]document.Source{}}
+	l := &loader{objects: &Objects{Unread: []string{KindRole, KindClusterRole}}, namespace: namespace}
 	l.Each(documents, l.load)
 	l.objects.aggregate()
 	return l.objects, l.others, l.Errs
@@ -74,7 +70,6 @@ type loader struct {
 	objects   *Objects
 	others    []document.Document
 	namespace string
-	sources   map[string]document.Source
 }
 
 func (l *loader) load(d document.Document, meta metav1.TypeMeta) {
@@ -123,22 +118,12 @@ func (l *loader) accept(at document.Source, kind string, meta *metav1.ObjectMeta
 	case meta.Namespace == "":
 		meta.Namespace = l.namespace
 	}
-	var err error
-	id := fmt.Sprintf("%s %q", kind, cache.NewObjectName(meta.Namespace, meta.Name))
-	other, twice := l.sources[id]
-	switch {
-	case meta.Name == "":
-		err = errNoName
-	case namespaced && meta.Namespace == "":
-		err = errNoNamespace
-	case twice:
-		err = fmt.Errorf("the same object is in %v, too", other)
-	default:
-		l.sources[id] = at
-		return true
+	title := fmt.Sprintf("%s %q", kind, cache.NewObjectName(meta.Namespace, meta.Name))
+	if namespaced && meta.Name != "" && meta.Namespace == "" {
+		l.Fail(at, title, errNoNamespace)
+		return false
 	}
-	l.Fail(at, id, err)
-	return false
+	return l.IsNew(at, title, meta.Name)
 }
 
 // aggregate sets the rules of aggregated ClusterRoles that have none, as the controller does: the rules of all selected ClusterRoles in the

@@ -6,13 +6,13 @@ SPDX-License-Identifier: Apache-2.0
 package kubectl
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	"sigs.k8s.io/yaml"
 
 	"github.com/proviso-authz/proviso/pkg/kubectl/command"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
-	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 	"github.com/proviso-authz/proviso/pkg/version"
 )
 
@@ -39,16 +39,9 @@ func printVersion(streams genericiooptions.IOStreams, output *command.Format) er
 	if err := output.Validate(); err != nil {
 		return err
 	}
-	text, err := []byte(version.String()+"\n"), error(nil)
-	switch output.Value {
-	case document.JSON:
-		text, err = printable.Indented(version.Get(), "  ")
-	case document.YAML:
-		text, err = yaml.Marshal(version.Get())
-	}
-	if err != nil {
+	if output.Value == "" {
+		_, err := fmt.Fprintln(streams.Out, version.String())
 		return err
 	}
-	_, err = streams.Out.Write(text)
-	return err
+	return output.Write(streams.Out, version.Get(), "  ")
 }

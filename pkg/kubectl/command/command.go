@@ -140,6 +140,14 @@ func (f *Format) AddFlag(cmd *cobra.Command, name, shorthand, usage string, form
 	_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 }
 
+// Write writes a value for programs, as YAML or as JSON with an indent.
+func (f *Format) Write(out io.Writer, value any, indent string) error {
+	if f.Value == document.YAML {
+		return printable.WriteYAML(out, value)
+	}
+	return printable.WriteJSON(out, value, indent)
+}
+
 // Validate returns an error for a value that is no format.
 func (f *Format) Validate() error {
 	if f.Value == f.byDefault || slices.Contains(f.formats, f.Value) {

@@ -18,6 +18,8 @@ import (
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"sigs.k8s.io/yaml"
 )
 
 // Text returns a text on one line.
@@ -98,6 +100,25 @@ func WriteJSON(out io.Writer, value any, indent string) error {
 		return err
 	}
 	_, err = out.Write(text)
+	return err
+}
+
+// EachLine returns a text with each of its lines as Text returns it.
+func EachLine(text string) string {
+	var escaped strings.Builder
+	for line := range strings.Lines(text) {
+		escaped.WriteString(Text(strings.TrimSuffix(line, "\n")) + "\n")
+	}
+	return escaped.String()
+}
+
+// WriteYAML writes a value for programs.
+func WriteYAML(out io.Writer, value any) error {
+	text, err := yaml.Marshal(value)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(out, EachLine(string(text)))
 	return err
 }
 

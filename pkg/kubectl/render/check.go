@@ -225,10 +225,8 @@ func shownComparisons(comparisons []comparison) (string, error) {
 	for _, c := range comparisons {
 		for _, diff := range c.diffs {
 			text.WriteString("\n")
-			for line := range strings.Lines(diff) {
-				//guard:render-check-texts-cluster
-				text.WriteString(printable.Text(strings.TrimSuffix(line, "\n")) + "\n")
-			}
+			//guard:render-check-texts-cluster
+			text.WriteString(printable.EachLine(diff))
 		}
 	}
 	return text.String(), nil

@@ -44,15 +44,11 @@ func List(ctx context.Context, client admissionregistrationclient.Admissionregis
 		Policies: map[string]*admissionregistrationv1.ValidatingAdmissionPolicy{},
 		Bindings: map[string]*admissionregistrationv1.ValidatingAdmissionPolicyBinding{},
 	}
-	err := rbac.EachItem(ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		return client.ValidatingAdmissionPolicies().List(ctx, options)
-	}, func(p *admissionregistrationv1.ValidatingAdmissionPolicy) { l.Policies[p.Name] = p })
+	err := rbac.EachItem(ctx, client.ValidatingAdmissionPolicies().List, func(p *admissionregistrationv1.ValidatingAdmissionPolicy) { l.Policies[p.Name] = p })
 	if err != nil {
 		return nil, err
 	}
-	return l, rbac.EachItem(ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		return client.ValidatingAdmissionPolicyBindings().List(ctx, options)
-	}, func(b *admissionregistrationv1.ValidatingAdmissionPolicyBinding) { l.Bindings[b.Name] = b })
+	return l, rbac.EachItem(ctx, client.ValidatingAdmissionPolicyBindings().List, func(b *admissionregistrationv1.ValidatingAdmissionPolicyBinding) { l.Bindings[b.Name] = b })
 }
 
 var (

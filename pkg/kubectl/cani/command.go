@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -35,11 +36,11 @@ type options struct {
 	question.Question
 	object *unstructured.Unstructured
 	// subject is the user of --as if the caller asks about it with a file. If nil, the question is about the user of the client.
-	subject *question.Subject
+	subject *authenticationv1.UserInfo
 	// granted are the rules of kube-apiserver for the user of the client in the namespace of the question, once they were read.
 	granted []rbacv1.PolicyRule
 
-	clients *clients
+	clients *command.Clients
 }
 
 // NewCommand returns the command. The flags are those for clients, which the caller has added to a command above it.
@@ -139,7 +140,7 @@ func (o *options) run(ctx context.Context, args []string) error {
 	if o.output.Value == "" {
 		return a.Print(o.Out, terminal.From(ctx))
 	}
-	if err := o.write(answerReport{o.head("CanI"), question.RequestOf(o.Record()), a}); err != nil {
+	if err := o.output.Write(o.Out, answerReport{o.head("CanI"), question.RequestOf(o.Record()), a}, indent); err != nil {
 		return err
 	}
 	return a.Verdict.Exit()

@@ -15,7 +15,6 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/component-helpers/auth/rbac/validation"
 
@@ -43,21 +42,20 @@ func (o *options) runList(ctx context.Context) (err error) {
 	if o.Namespace, _, err = o.Flags.ToRawKubeConfigLoader().Namespace(); err != nil {
 		return err
 	}
-	review := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: o.Namespace}}
-	answer, err := o.clients.kube.AuthorizationV1().SelfSubjectRulesReviews().Create(ctx, review, metav1.CreateOptions{})
+	status, err := o.selfRules(ctx, o.Namespace)
 	if err != nil {
 		return err
 	}
-	if answer.Status.Incomplete {
-		o.Warn("the list may be incomplete: " + answer.Status.EvaluationError)
+	if status.Incomplete {
+		o.Warn("the list may be incomplete: " + status.EvaluationError)
 	}
-	rules := rulesOf(&answer.Status)
+	rules := rulesOf(status)
 	if o.output.Value == "" {
 		if err := printRules(o.Out, rules, !o.noHeaders); err != nil {
 			return err
 		}
 	}
-	changes, err := o.listChanges(ctx, answer.Status.ResourceRules)
+	changes, err := o.listChanges(ctx, status.ResourceRules)
 	switch {
 	case err != nil:
 		return err
@@ -66,7 +64,7 @@ func (o *options) runList(ctx context.Context) (err error) {
 		for _, c := range changes {
 			report.Changes = append(report.Changes, changeReport{c.resource, c.verbs, c.answer})
 		}
-		return o.write(report)
+		return o.output.Write(o.Out, report, indent)
 	case len(changes) == 0:
 		return nil
 	}
@@ -78,7 +76,7 @@ func (o *options) runList(ctx context.Context) (err error) {
 
 // listChanges returns what policies change, and warns of what the list does not have. There are no changes without Proviso.
 func (o *options) listChanges(ctx context.Context, rules []authorizationv1.ResourceRule) ([]*change, error) {
-	switch _, err := o.clients.kube.Discovery().ServerResourcesForGroupVersion("authorization.proviso.dev/v1alpha1"); {
+	switch _, err := o.clients.Kube.Discovery().ServerResourcesForGroupVersion("authorization.proviso.dev/v1alpha1"); {
 	case apierrors.IsNotFound(err):
 		o.Warn(warningWithoutProviso)
 		return nil, nil
@@ -137,14 +135,8 @@ func granted(rules []authorizationv1.ResourceRule) []rbacv1.PolicyRule {
 
 // resourceOf returns a resource with its group, as in deployments.apps/scale.
 func resourceOf(resource, group string) string {
-	resource, subresource, has := strings.Cut(resource, "/")
-	if group != "" {
-		resource += "." + group
-	}
-	if has {
-		resource += "/" + subresource
-	}
-	return resource
+	resource, subresource, _ := strings.Cut(resource, "/")
+	return strings.TrimSuffix(strings.TrimSuffix(resource+"."+group, ".")+"/"+subresource, "/")
 }
 
 func printRules(out io.Writer, rules []rule, headers bool) error {

@@ -163,11 +163,7 @@ func (o *options) actionsOn(version schema.GroupVersion, r *metav1.APIResource) 
 }
 
 func nameOf(q *question.Question) string {
-	resource := q.Resource.Resource
-	if q.Subresource != "" {
-		resource += "/" + q.Subresource
-	}
-	return resourceOf(resource, q.Resource.Group)
+	return resourceOf(q.Resource.Resource+"/"+q.Subresource, q.Resource.Group)
 }
 
 // isAlike reports whether two changes differ in the verb alone.

@@ -6,12 +6,13 @@ SPDX-License-Identifier: Apache-2.0
 package cani
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -109,17 +110,13 @@ func opposite(v answer.Verdict) authorizationv1alpha1.ConditionEffect {
 // addGranted adds the names in the roles of the user. What kube-apiserver lists is about the user of the client only.
 func (o *options) addGranted(ctx context.Context, names *authorization.Names) error {
 	if o.granted == nil && o.subject == nil {
-		review := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: o.Namespace}}
-		if o.Namespace == "" {
-			review.Spec.Namespace = metav1.NamespaceDefault // one is required; roles of the cluster are in every one
-		}
-		review, err := o.clients.kube.AuthorizationV1().SelfSubjectRulesReviews().Create(ctx, review, metav1.CreateOptions{})
+		status, err := o.selfRules(ctx, cmp.Or(o.Namespace, metav1.NamespaceDefault)) // one is required; roles of the cluster are in every one
 		switch {
 		case apierrors.IsNotFound(err): // the server is not kube-apiserver
 		case err != nil:
 			return err
 		default:
-			o.granted = granted(review.Status.ResourceRules)
+			o.granted = granted(status.ResourceRules)
 		}
 	}
 	names.Names = append(names.Names, o.grantedNames()...)
@@ -162,9 +159,6 @@ func conditionOf(name string) string { return fmt.Sprintf("the name is %q", name
 
 // rule returns the question as a rule of RBAC.
 func (o *options) rule() rbacv1.PolicyRule {
-	resource := o.Resource.Resource
-	if o.Subresource != "" {
-		resource += "/" + o.Subresource
-	}
+	resource := strings.TrimSuffix(o.Resource.Resource+"/"+o.Subresource, "/")
 	return rbacv1.PolicyRule{Verbs: []string{o.Verb}, APIGroups: []string{o.Resource.Group}, Resources: []string{resource}}
 }

@@ -14,7 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization"
@@ -47,30 +47,27 @@ func (o *options) decide(ctx context.Context, chain []authorizationv1alpha1.Subj
 	if err != nil {
 		return nil, err
 	}
-	request := &authorizationv1alpha1.AuthorizationConditionsRequest{
-		ConditionSets: chain,
-		Operation:     simulation.Operations[o.Verb],
-		Resource:      &metav1.GroupVersionResource{Group: o.Resource.Group, Version: o.Resource.Version, Resource: o.Resource.Resource},
-		SubResource:   o.Subresource, Name: o.Name, Namespace: o.Namespace,
-		UserInfo: user,
-	}
-	kind := metav1.GroupVersionKind(o.object.GroupVersionKind())
-	request.Kind = &kind
-	if request.Object, request.OldObject, err = o.objects(ctx, chain); err != nil {
+	objects, err := o.objects(ctx, chain)
+	if err != nil {
 		return nil, err
 	}
-	namespace, err := question.Namespace(ctx, o.clients.kube.CoreV1(), o.Namespace)
+	request, err := question.DataOf(o.Verb, objects...)
+	if err != nil {
+		return nil, err
+	}
+	kind := metav1.GroupVersionKind(o.object.GroupVersionKind())
+	request.ConditionSets, request.UserInfo, request.Kind = chain, user, &kind
+	request.Resource = &metav1.GroupVersionResource{Group: o.Resource.Group, Version: o.Resource.Version, Resource: o.Resource.Resource}
+	request.SubResource, request.Name, request.Namespace = o.Subresource, o.Name, o.Namespace
+	namespace, err := question.Namespace(ctx, o.clients.Kube.CoreV1(), o.Namespace)
 	if err == nil && namespace != nil {
 		request.NamespaceObject, err = question.Raw(namespace)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if request.Options, err = question.OptionsOf(request.Operation); err != nil {
-		return nil, err
-	}
 	review := &authorizationv1alpha1.AuthorizationConditionsReview{Request: request.DeepCopy()}
-	review, err = o.clients.proviso.AuthorizationConditionsReviews().Create(ctx, review, metav1.CreateOptions{})
+	review, err = o.clients.Proviso.AuthorizationProvisoV1alpha1().AuthorizationConditionsReviews().Create(ctx, review, metav1.CreateOptions{})
 	switch {
 	case apierrors.IsForbidden(err) && o.subject == nil:
 		return o.evaluate(ctx, request)
@@ -104,37 +101,29 @@ func (o *options) evaluate(ctx context.Context, request *authorizationv1alpha1.A
 // user returns who makes the request.
 func (o *options) user(ctx context.Context) (*authenticationv1.UserInfo, error) {
 	if o.subject != nil {
-		return &o.subject.UserInfo, nil
+		return o.subject, nil
 	}
-	user, err := question.Self(ctx, o.clients.kube.AuthenticationV1())
+	user, err := question.Self(ctx, o.clients.Kube.AuthenticationV1())
 	if apierrors.IsNotFound(err) { // Proviso's own port. Conditions that check the permissions of the user will fail
 		return nil, nil //nolint:nilnil // absence is a result, and not an error
 	}
 	return user, err
 }
 
-// objects returns the new and the stored object of the request.
-func (o *options) objects(ctx context.Context, chain []authorizationv1alpha1.SubjectAccessReviewConditionSet) (object, old *runtime.RawExtension, err error) {
-	if object, err = question.Raw(o.object); err != nil {
-		return nil, nil, err
+// objects returns the object in the file, and for an update also the stored one.
+func (o *options) objects(ctx context.Context, chain []authorizationv1alpha1.SubjectAccessReviewConditionSet) ([]*unstructured.Unstructured, error) {
+	if simulation.Operations[o.Verb] != authorizationv1alpha1.OperationUpdate {
+		return []*unstructured.Unstructured{o.object}, nil
 	}
-	switch simulation.Operations[o.Verb] {
-	case authorizationv1alpha1.OperationCreate:
-		return object, nil, nil
-	case authorizationv1alpha1.OperationDelete:
-		return nil, object, nil
-	case authorizationv1alpha1.OperationUpdate, authorizationv1alpha1.OperationConnect:
-	}
-	stored, err := o.clients.dynamic.Resource(o.Resource).Namespace(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
+	stored, err := o.clients.Dynamic.Resource(o.Resource).Namespace(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
 	switch {
 	case err == nil:
-		old, err = question.Raw(stored)
-		return object, old, err
+		return []*unstructured.Unstructured{o.object, stored}, nil
 	case apierrors.IsForbidden(err) && !readsStored(chain):
 		// No condition reads the stored object. The review needs one.
-		return object, object, nil
+		return []*unstructured.Unstructured{o.object, o.object}, nil
 	}
-	return nil, nil, fmt.Errorf("the conditions read the stored object: %w", err)
+	return nil, fmt.Errorf("the conditions read the stored object: %w", err)
 }
 
 // readsStored reports whether a condition may read the stored object.

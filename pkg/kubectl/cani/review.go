@@ -13,25 +13,16 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
-	authorizationproviso "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/authorizationproviso/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
 	"github.com/proviso-authz/proviso/pkg/kubectl/command"
 	"github.com/proviso-authz/proviso/pkg/kubectl/question"
 )
 
-// clients are the clients of one cluster.
-type clients struct {
-	kube    kubernetes.Interface
-	proviso authorizationproviso.AuthorizationProvisoV1alpha1Interface
-	dynamic dynamic.Interface
-}
-
-func (o *options) newClients() (*clients, error) {
+// newClients returns clients of the user or, if a file has the object, of the caller who asks about the user of --as.
+func (o *options) newClients() (*command.Clients, error) {
 	config, err := o.Config()
 	if err != nil {
 		return nil, err
@@ -42,19 +33,7 @@ func (o *options) newClients() (*clients, error) {
 	if o.list { // reviewsAtOnce is the limit
 		config.QPS = -1
 	}
-	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	proviso, err := authorizationproviso.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	objects, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	return &clients{kube: kube, proviso: proviso, dynamic: objects}, nil
+	return command.NewClients(config)
 }
 
 // The texts of warnings.
@@ -113,14 +92,22 @@ func (o *options) answerForOne(ctx context.Context) (*answer.Answer, error) {
 	return answer.Of(status.Allowed, status.Reason, status.EvaluationError), nil
 }
 
+// errReview adds what the caller needs to an error of a review about a user.
+func (o *options) errReview(err error) error {
+	if o.subject != nil && apierrors.IsForbidden(err) {
+		return fmt.Errorf("%w: to ask about another user, you need the ClusterRole proviso:reviewer", err)
+	}
+	return err
+}
+
 // askKubeAPIServer returns nil if the server does not serve the review.
 func (o *options) askKubeAPIServer(ctx context.Context, version string) (*authorizationv1.SubjectAccessReviewStatus, error) {
 	resource, path := o.Attributes(version)
-	reviews := o.clients.kube.AuthorizationV1()
+	reviews := o.clients.Kube.AuthorizationV1()
 	var status *authorizationv1.SubjectAccessReviewStatus
 	var err error
 	if o.subject != nil {
-		who := question.SpecOf(&o.subject.UserInfo)
+		who := question.SpecOf(o.subject)
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: who.User, UID: who.UID, Groups: who.Groups, Extra: who.Extra, ResourceAttributes: resource, NonResourceAttributes: path,
 		}}
@@ -135,7 +122,7 @@ func (o *options) askKubeAPIServer(ctx context.Context, version string) (*author
 	case apierrors.IsNotFound(err):
 		return nil, nil //nolint:nilnil // absence is a result, and not an error
 	case err != nil:
-		return nil, o.subject.ErrReview(err)
+		return nil, o.errReview(err)
 	}
 	return status, nil
 }
@@ -152,22 +139,32 @@ func (o *options) askProviso(ctx context.Context) (status *authorizationv1alpha1
 	resource, path := o.Attributes(o.Resource.Version)
 	mode := &authorizationv1alpha1.ConditionalAuthorizationConfiguration{Mode: authorizationv1alpha1.ConditionsModeHumanReadable}
 	if o.subject != nil {
-		review := &authorizationv1alpha1.SubjectAccessReview{Spec: *question.SpecOf(&o.subject.UserInfo)}
+		review := &authorizationv1alpha1.SubjectAccessReview{Spec: *question.SpecOf(o.subject)}
 		review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes, review.Spec.ConditionalAuthorization = resource, path, mode
-		review, err = o.clients.proviso.SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		review, err = o.clients.Proviso.AuthorizationProvisoV1alpha1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 		status = &review.Status
 	} else {
 		review := &authorizationv1alpha1.SelfSubjectAccessReview{Spec: authorizationv1alpha1.SelfSubjectAccessReviewSpec{
 			ResourceAttributes: resource, NonResourceAttributes: path, ConditionalAuthorization: mode,
 		}}
-		review, err = o.clients.proviso.SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		review, err = o.clients.Proviso.AuthorizationProvisoV1alpha1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
 		status = &review.Status
 	}
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, names, nil
 	case err != nil:
-		return nil, names, fmt.Errorf("the review of Proviso: %w", o.subject.ErrReview(err))
+		return nil, names, fmt.Errorf("the review of Proviso: %w", o.errReview(err))
 	}
 	return status, names, nil
+}
+
+// selfRules returns the rules of kube-apiserver for the user of the client in a namespace.
+func (o *options) selfRules(ctx context.Context, namespace string) (*authorizationv1.SubjectRulesReviewStatus, error) {
+	review := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: namespace}}
+	review, err := o.clients.Kube.AuthorizationV1().SelfSubjectRulesReviews().Create(ctx, review, metav1.CreateOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return &review.Status, nil
 }

@@ -21,7 +21,6 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
-	authorizationproviso "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/authorizationproviso/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
 	"github.com/proviso-authz/proviso/pkg/kubectl/command"
 	"github.com/proviso-authz/proviso/pkg/kubectl/question"
@@ -109,11 +108,7 @@ func (o *options) run(ctx context.Context, args []string) error {
 		}
 		review.Spec.Impersonate.Extra[key] = append(review.Spec.Impersonate.Extra[key], value)
 	}
-	config, err := o.Config()
-	if err != nil {
-		return err
-	}
-	client, err := authorizationproviso.NewForConfig(config)
+	clients, err := o.Clients()
 	if err != nil {
 		return err
 	}
@@ -123,7 +118,7 @@ func (o *options) run(ctx context.Context, args []string) error {
 	}
 	review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes = o.Attributes(o.Resource.Version)
 	review.Spec.ConditionalAuthorization = &authorizationv1alpha1.ConditionalAuthorizationConfiguration{Mode: authorizationv1alpha1.ConditionsModeHumanReadable}
-	review, err = client.ImpersonationReviews().Create(ctx, review, metav1.CreateOptions{})
+	review, err = clients.Proviso.AuthorizationProvisoV1alpha1().ImpersonationReviews().Create(ctx, review, metav1.CreateOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return errNoProviso

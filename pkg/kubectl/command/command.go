@@ -20,10 +20,13 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	utilexec "k8s.io/utils/exec"
 	"k8s.io/utils/ptr"
 
+	"github.com/proviso-authz/proviso/generated/clientset/versioned"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 )
@@ -46,6 +49,36 @@ func (o *Options) Config() (*rest.Config, error) {
 	config = rest.CopyConfig(config)
 	config.WarningHandlerWithContext = o
 	return config, nil
+}
+
+// Clients are the clients of one cluster.
+type Clients struct {
+	Kube    kubernetes.Interface
+	Proviso versioned.Interface
+	Dynamic dynamic.Interface
+}
+
+// Clients returns the clients of the user.
+func (o *Options) Clients() (*Clients, error) {
+	config, err := o.Config()
+	if err != nil {
+		return nil, err
+	}
+	return NewClients(config)
+}
+
+// NewClients returns clients with a configuration that Config has returned.
+func NewClients(config *rest.Config) (*Clients, error) {
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	proviso, err := versioned.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := dynamic.NewForConfig(config)
+	return &Clients{Kube: kube, Proviso: proviso, Dynamic: objects}, err
 }
 
 // NamespaceFlag returns the value of the flag --namespace.

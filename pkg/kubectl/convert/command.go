@@ -18,7 +18,6 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/cli-runtime/pkg/printers"
-	rbacclient "k8s.io/client-go/kubernetes/typed/rbac/v1"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/kubectl/command"
@@ -145,16 +144,12 @@ func (o *options) read(ctx context.Context) (objects *rbac.Objects, gaps []error
 		o.WarnOthers(others)
 		return objects, nil, nil
 	}
-	config, err := o.Config()
-	if err != nil {
-		return nil, nil, err
-	}
-	client, err := rbacclient.NewForConfig(config)
+	clients, err := o.Clients()
 	if err != nil {
 		return nil, nil, err
 	}
 	terminal.From(ctx).Progress("reading the roles and bindings of the cluster")
-	objects, gaps = rbac.Read(ctx, client, o.NamespaceFlag())
+	objects, gaps = rbac.Read(ctx, clients.Kube.RbacV1(), o.NamespaceFlag())
 	if len(objects.ClusterRoleBindings)+len(objects.RoleBindings) == 0 && len(gaps) > 0 {
 		return nil, nil, gaps[0]
 	}

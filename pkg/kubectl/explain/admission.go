@@ -7,6 +7,7 @@ package explain
 
 import (
 	"context"
+	"strings"
 
 	"github.com/google/cel-go/common/operators"
 
@@ -58,10 +59,6 @@ func (x *explainer) addRefusals(ctx context.Context, e *explanation, refusals []
 // another result: a request has other fields for a ValidatingAdmissionPolicy than for a policy of Proviso.
 func (x *explainer) traceValidation(ctx context.Context, f *admissionpolicy.Failed) (*partial.Trace, error) {
 	a := x.request.Spec.ResourceAttributes
-	resource := a.Resource
-	if a.Subresource != "" {
-		resource += "/" + a.Subresource
-	}
 	if f.Condition == "" {
 		return nil, nil //nolint:nilnil // its parameter cannot be written down
 	}
@@ -71,7 +68,7 @@ func (x *explainer) traceValidation(ctx context.Context, f *admissionpolicy.Fail
 	}
 	source, err := x.compilers.SourceOf(map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec{{Name: "validation"}: {
 		Effect: policyv1alpha1.PolicyEffectDeny, Condition: "!(" + f.Condition + "\n)", Variables: variables,
-		Rules: []policyv1alpha1.PolicyRule{{Verbs: []string{a.Verb}, APIGroups: []string{a.Group}, APIVersions: []string{a.Version}, Resources: []string{resource}}},
+		Rules: []policyv1alpha1.PolicyRule{{Verbs: []string{a.Verb}, APIGroups: []string{a.Group}, APIVersions: []string{a.Version}, Resources: []string{strings.TrimSuffix(a.Resource+"/"+a.Subresource, "/")}}},
 	}})
 	if err != nil {
 		return nil, nil //nolint:nilerr,nilnil // the engine has not all that admission has

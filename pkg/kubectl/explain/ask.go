@@ -10,16 +10,14 @@ import (
 	"errors"
 	"fmt"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/kubectl/command"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 	"github.com/proviso-authz/proviso/pkg/kubectl/question"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
@@ -78,7 +76,7 @@ func (in *input) readQuestion(ctx context.Context, objects []document.Document, 
 		return nil
 	}
 	if !hasPolicies && len(read) == 1 && simulation.Operations[q.Verb] == authorizationv1alpha1.OperationUpdate {
-		stored, err := in.stored(ctx)
+		stored, err := in.clients.Dynamic.Resource(q.Resource).Namespace(q.Namespace).Get(ctx, q.Name, metav1.GetOptions{})
 		if err != nil {
 			in.notes = append(in.notes, "the stored object is not known: "+err.Error())
 		} else {
@@ -94,16 +92,9 @@ func (in *input) readWithoutServer(readObjects func(meta.RESTMapper) error) erro
 	if subject == nil {
 		return errNoUser
 	}
-	in.request.Spec = question.SpecOf(&subject.UserInfo)
-	if question.IsURL(in.target) {
-		q.ReadURL(in.target, in.Warn)
+	in.request.Spec = question.SpecOf(subject)
+	if q.ReadWithoutServer(&in.Options, in.target); q.NonResourceURL != "" {
 		return nil
-	}
-	if !q.AllNamespaces {
-		q.Namespace = in.NamespaceFlag()
-	}
-	if in.target != "" {
-		q.ReadWithoutServer(in.target, in.Warn)
 	}
 	if err := readObjects(question.WithoutServer(in.WarnOnce)); err != nil {
 		return err
@@ -116,16 +107,11 @@ func (in *input) readWithoutServer(readObjects func(meta.RESTMapper) error) erro
 
 // readWithServer reads the request with the resources of a cluster. The user is the one of --as, about whom the caller asks, or the caller.
 func (in *input) readWithServer(ctx context.Context, readObjects func(meta.RESTMapper) error) error {
-	config, err := in.config()
-	if err != nil {
+	if err := in.connect(); err != nil {
 		return err
 	}
 	if in.request.Spec == nil {
-		client, err := kubernetes.NewForConfig(config)
-		if err != nil {
-			return err
-		}
-		self, err := question.Self(ctx, client.AuthenticationV1())
+		self, err := question.Self(ctx, in.clients.Kube.AuthenticationV1())
 		if err != nil {
 			return fmt.Errorf("who you are is not known: %w", err)
 		}
@@ -137,53 +123,35 @@ func (in *input) readWithServer(ctx context.Context, readObjects func(meta.RESTM
 	switch {
 	case in.asked.IsClusterScoped:
 		in.asked.Namespace = ""
-	case in.asked.Resource.GroupResource() == schema.GroupResource{Resource: "namespaces"}:
+	case in.asked.IsOfNamespaces():
 		in.asked.Namespace = in.asked.Name // a Namespace is in itself
 	}
 	return nil
 }
 
-// config returns the configuration of the clients of the caller, and sets the user of --as if the request is in the arguments.
-func (in *input) config() (*rest.Config, error) {
+// connect sets the clients of the caller, and the user of --as if the request is in the arguments.
+func (in *input) connect() error {
+	if in.clients != nil {
+		return nil
+	}
 	config, err := in.Config()
-	if err != nil || !in.isAsked() {
-		return config, err
-	}
-	config, subject := question.AsCaller(in.Flags, config)
-	if subject != nil && in.request.Spec == nil {
-		in.request.Spec = question.SpecOf(&subject.UserInfo)
-	}
-	return config, nil
-}
-
-// stored reads the stored object of the request.
-func (in *input) stored(ctx context.Context) (*unstructured.Unstructured, error) {
-	config, err := in.config()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return nil, err
+	if in.isAsked() {
+		var subject *authenticationv1.UserInfo
+		if config, subject = question.AsCaller(in.Flags, config); subject != nil {
+			in.request.Spec = question.SpecOf(subject)
+		}
 	}
-	return client.Resource(in.asked.Resource).Namespace(in.asked.Namespace).Get(ctx, in.asked.Name, metav1.GetOptions{})
+	in.clients, err = command.NewClients(config)
+	return err
 }
 
 // setData sets the data of the request from plain objects.
 func (in *input) setData(objects []*unstructured.Unstructured, isOffline bool) error {
-	texts := make([][]byte, 0, len(objects))
-	for _, object := range objects {
-		raw, err := question.Raw(object)
-		if err != nil {
-			return err
-		}
-		texts = append(texts, raw.Raw)
-	}
-	data, err := simulation.DataOf(in.asked.Verb, texts...)
+	data, err := question.DataOf(in.asked.Verb, objects...)
 	if err != nil {
-		return err
-	}
-	if data.Options, err = question.OptionsOf(data.Operation); err != nil {
 		return err
 	}
 	in.request.Data, in.notes = data, append(in.notes, noteMutations)

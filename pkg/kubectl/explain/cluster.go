@@ -16,42 +16,33 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
-	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
-	"github.com/proviso-authz/proviso/generated/clientset/versioned"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/kubectl/admissionpolicy"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
+	"github.com/proviso-authz/proviso/pkg/kubectl/question"
 	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
 )
 
 // loadFromCluster loads all policies of the cluster, and what else it knows of the request: the namespace, the schemas, what RBAC allows, and the
 // ValidatingAdmissionPolicies.
 func (in *input) loadFromCluster(ctx context.Context, loader *policyfile.Loader) error {
-	config, err := in.config()
-	if err != nil {
+	if err := in.connect(); err != nil {
 		return err
 	}
-	client, err := versioned.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	cluster, err := client.PolicyV1alpha1().ClusterAuthorizationPolicies().List(ctx, metav1.ListOptions{})
+	policies := in.clients.Proviso.PolicyV1alpha1()
+	cluster, err := policies.ClusterAuthorizationPolicies().List(ctx, metav1.ListOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return errNoProviso
 	case err != nil:
 		return fmt.Errorf("listing the policies of the cluster: %w", err)
 	}
-	namespaced, err := client.PolicyV1alpha1().AuthorizationPolicies("").List(ctx, metav1.ListOptions{})
+	namespaced, err := policies.AuthorizationPolicies("").List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return fmt.Errorf("listing the policies of the cluster: %w", err)
 	}
@@ -65,40 +56,32 @@ func (in *input) loadFromCluster(ctx context.Context, loader *policyfile.Loader)
 		}
 		loader.Load(ctx, document.Document{Source: document.Named("the policies of the cluster"), JSON: text})
 	}
-	clients, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	in.isOfCluster, in.schemas = true, typechecking.NewDiscovery(clients.Discovery())
-	if err := in.readNamespace(ctx, clients); err != nil {
+	in.isOfCluster, in.schemas = true, typechecking.NewDiscovery(in.clients.Kube.Discovery())
+	if err := in.readNamespace(ctx); err != nil {
 		return err
 	}
 	if in.isPermitted == nil && !in.rbacAllows {
-		in.askPermission(ctx, clients.AuthorizationV1())
+		in.askPermission(ctx)
 	}
-	return in.readAdmission(ctx, config, clients)
+	return in.readAdmission(ctx)
 }
 
 // readNamespace reads the namespace of the request from the cluster, if the files do not have it.
-func (in *input) readNamespace(ctx context.Context, client kubernetes.Interface) error {
+func (in *input) readNamespace(ctx context.Context) error {
 	r := &in.request
 	if r.Data == nil || r.Data.NamespaceObject != nil || r.Spec.ResourceAttributes == nil || r.Spec.ResourceAttributes.Namespace == "" {
 		return nil
 	}
-	namespace, err := client.CoreV1().Namespaces().Get(ctx, r.Spec.ResourceAttributes.Namespace, metav1.GetOptions{})
+	namespace, err := in.clients.Kube.CoreV1().Namespaces().Get(ctx, r.Spec.ResourceAttributes.Namespace, metav1.GetOptions{})
 	if err != nil {
 		in.notes = append(in.notes, "the namespace of the request is not known: "+err.Error())
 		r.Absent = append(r.Absent, cel.NamespaceObject)
 		return nil //nolint:nilerr // the explanation says so, and goes on without it
 	}
 	namespace.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}
-	text, err := json.Marshal(namespace)
-	if err != nil {
-		return err
-	}
-	r.Data.NamespaceObject = &runtime.RawExtension{Raw: text}
+	r.Data.NamespaceObject, err = question.Raw(namespace)
 	r.Absent = slices.DeleteFunc(r.Absent, func(v cel.Variable) bool { return v == cel.NamespaceObject })
-	return nil
+	return err
 }
 
 // byRBAC begins the reason of an Allow of RBAC.
@@ -106,8 +89,8 @@ const byRBAC = "RBAC: allowed by "
 
 // askPermission asks kube-apiserver whether its other authorizers, such as RBAC, allow the request. The review has the marker of checks by Proviso: the front door
 // answers it with Deny or NoOpinion only. A caller who may not create reviews about users, and asks about herself, creates a review without the marker.
-func (in *input) askPermission(ctx context.Context, client authorizationclient.AuthorizationV1Interface) {
-	spec := in.request.Spec
+func (in *input) askPermission(ctx context.Context) {
+	client, spec := in.clients.Kube.AuthorizationV1(), in.request.Spec
 	extra := map[string]authorizationv1.ExtraValue{}
 	maps.Copy(extra, spec.Extra)
 	extra[authorization.DelegationMarker] = authorizationv1.ExtraValue{"true"}
@@ -148,22 +131,18 @@ func (in *input) permitBy(status *authorizationv1.SubjectAccessReviewStatus, isM
 }
 
 // readAdmission reads the ValidatingAdmissionPolicies of the cluster.
-func (in *input) readAdmission(ctx context.Context, config *rest.Config, clients kubernetes.Interface) error {
+func (in *input) readAdmission(ctx context.Context) error {
 	if in.request.Data == nil || len(in.request.Validate()) > 0 {
 		if a := in.request.Spec.ResourceAttributes; a != nil && (a.Verb == "create" || a.Verb == "update" || a.Verb == "patch" || a.Verb == "delete") {
 			in.notes = append(in.notes, "ValidatingAdmissionPolicies, which can refuse the request, are not evaluated without an object")
 		}
 		return nil
 	}
-	objects, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return err
-	}
 	mapper, err := in.Flags.ToRESTMapper()
 	if err != nil {
 		return err
 	}
-	set, notes, err := admissionpolicy.FromCluster(ctx, clients.AdmissionregistrationV1(), objects, mapper, &in.request)
+	set, notes, err := admissionpolicy.FromCluster(ctx, in.clients.Kube.AdmissionregistrationV1(), in.clients.Dynamic, mapper, &in.request)
 	if err != nil {
 		in.notes = append(in.notes, "the ValidatingAdmissionPolicies of the cluster, which can refuse the request, are not known: "+err.Error())
 		return nil //nolint:nilerr // the explanation says so, and goes on without them

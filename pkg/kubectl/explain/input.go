@@ -19,6 +19,7 @@ import (
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/kubectl/admissionpolicy"
+	"github.com/proviso-authz/proviso/pkg/kubectl/command"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 	"github.com/proviso-authz/proviso/pkg/kubectl/openapi"
 	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
@@ -31,6 +32,8 @@ type input struct {
 	*options
 
 	compilers *simulation.Compilers
+	// clients are nil until the cluster is needed.
+	clients *command.Clients
 	// isOffline says that nothing is read but documents: no file that a document names, and no cluster.
 	isOffline bool
 

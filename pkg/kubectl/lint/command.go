@@ -17,7 +17,6 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	"k8s.io/client-go/discovery"
 
 	"github.com/proviso-authz/proviso/pkg/kubectl/command"
 	"github.com/proviso-authz/proviso/pkg/kubectl/openapi"
@@ -131,11 +130,10 @@ func (o *options) run(ctx context.Context, args []string) error {
 		return errNone
 	}
 	o.WarnOthers(loader.Others)
-	types, server, err := o.checks(ctx)
-	if err != nil {
+	l := &linter{options: o, shadows: shadows{compilers: compilers, policies: policies}, mistakes: loader.Mistakes}
+	if err := l.readSchemas(ctx); err != nil {
 		return err
 	}
-	l := &linter{types: types, server: server, obstacle: func(err error) { o.WarnOnce(err.Error()) }, shadows: shadows{compilers: compilers, policies: policies}, mistakes: loader.Mistakes}
 	findings, err := l.lint(ctx)
 	if err != nil {
 		return err
@@ -154,47 +152,42 @@ func (o *options) run(ctx context.Context, args []string) error {
 	return nil
 }
 
-// checks returns what checks types, or nil if there are no schemas, and with --cluster also the server.
-func (o *options) checks(ctx context.Context) (types *typechecking.Checker, server *dryRun, err error) {
-	switch {
-	case o.cluster:
-		config, err := o.Config()
-		if err != nil {
-			return nil, nil, err
-		}
-		client, err := discovery.NewDiscoveryClientForConfig(config)
-		if err != nil {
-			return nil, nil, err
-		}
-		if err := client.RESTClient().Get().AbsPath("/openapi/v3").Do(ctx).Error(); err != nil { // the checker would not say why
-			return nil, nil, fmt.Errorf("the schemas of the cluster cannot be read: %w", err)
-		}
-		found := typechecking.NewDiscovery(client)
-		c, err := typechecking.New(found, found)
-		if err != nil {
-			return nil, nil, err
-		}
-		server, err = newDryRun(config)
-		return c.WithResources(found.Published), server, err
-	case len(o.openAPI) > 0:
-		found, errs := openapi.Read(o.openAPI)
-		if len(errs) > 0 {
-			return nil, nil, utilerrors.NewAggregate(errs)
-		}
-		types, err = typechecking.New(found, found)
-	}
-	return types, nil, err
-}
-
 // linter finds mistakes.
 type linter struct {
+	*options
 	shadows
 
-	types *typechecking.Checker
-	// server is nil without --cluster. obstacle is called if it has not checked a policy.
-	server   *dryRun
-	obstacle func(error)
+	// types is nil without schemas, and clients without --cluster.
+	types    *typechecking.Checker
+	clients  *command.Clients
 	mistakes []policyfile.Mistake
+}
+
+// readSchemas reads the schemas of the cluster, or of files.
+func (l *linter) readSchemas(ctx context.Context) (err error) {
+	switch {
+	case l.cluster:
+		if l.clients, err = l.Clients(); err != nil {
+			return err
+		}
+		server := l.clients.Kube.Discovery()
+		if err := server.RESTClient().Get().AbsPath("/openapi/v3").Do(ctx).Error(); err != nil { // the checker would not say why
+			return fmt.Errorf("the schemas of the cluster cannot be read: %w", err)
+		}
+		found := typechecking.NewDiscovery(server)
+		types, err := typechecking.New(found, found)
+		if err != nil {
+			return err
+		}
+		l.types = types.WithResources(found.Published)
+	case len(l.openAPI) > 0:
+		found, errs := openapi.Read(l.openAPI)
+		if len(errs) > 0 {
+			return utilerrors.NewAggregate(errs)
+		}
+		l.types, err = typechecking.New(found, found)
+	}
+	return err
 }
 
 func (l *linter) lint(ctx context.Context) (findings []finding, err error) {
@@ -234,12 +227,12 @@ func (l *linter) lint(ctx context.Context) (findings []finding, err error) {
 
 // ask adds what the server warns of, except for what was found before.
 func (l *linter) ask(ctx context.Context, p *policyfile.Policy, found []finding, add func(string)) error {
-	if l.server == nil {
+	if l.clients == nil {
 		return nil
 	}
-	warnings, obstacle, err := l.server.warningsOf(ctx, p)
+	warnings, obstacle, err := l.warningsOf(ctx, p)
 	if obstacle != nil {
-		l.obstacle(fmt.Errorf("what the server warns of is not known: %w", obstacle))
+		l.WarnOnce(fmt.Sprintf("what the server warns of is not known: %v", obstacle))
 	}
 	for _, text := range warnings {
 		if !slices.ContainsFunc(found, func(f finding) bool { return says(text, f.Message) }) {

@@ -13,39 +13,27 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
-	policyclient "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/kubectl/command"
 	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
 )
 
-// dryRun has the server check policies as when they are stored.
-type dryRun struct {
-	client policyclient.PolicyV1alpha1Interface
-}
-
-// newDryRun returns a dryRun with a configuration of command.Options.
-func newDryRun(config *rest.Config) (*dryRun, error) {
-	client, err := policyclient.NewForConfig(config)
-	return &dryRun{client}, err
-}
-
 var errNotServed = errors.New("the cluster does not serve policy.proviso.dev/v1alpha1")
 
-// warningsOf returns what the server warns of if a policy is created. It also warns if the policy exists. An error says that the server refuses the policy, and
+// warningsOf returns what the server warns of if a policy is created, by a dry run. It also warns if the policy exists. An error says that the server refuses the policy, and
 // obstacle that the server has not checked it.
-func (d *dryRun) warningsOf(ctx context.Context, p *policyfile.Policy) (warnings []string, obstacle, err error) {
+func (l *linter) warningsOf(ctx context.Context, p *policyfile.Policy) (warnings []string, obstacle, err error) {
 	ctx = command.WithWarnings(ctx, func(text string) bool {
 		warnings = append(warnings, text)
 		return true
 	})
 	options, meta := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}, metav1.ObjectMeta{Name: p.Key.Name, Namespace: p.Key.Namespace}
+	client := l.clients.Proviso.PolicyV1alpha1()
 	if p.Key.Namespace == "" {
-		_, err = d.client.ClusterAuthorizationPolicies().Create(ctx, &policyv1alpha1.ClusterAuthorizationPolicy{ObjectMeta: meta, Spec: *p.Spec}, options)
+		_, err = client.ClusterAuthorizationPolicies().Create(ctx, &policyv1alpha1.ClusterAuthorizationPolicy{ObjectMeta: meta, Spec: *p.Spec}, options)
 	} else {
-		_, err = d.client.AuthorizationPolicies(p.Key.Namespace).Create(ctx, &policyv1alpha1.AuthorizationPolicy{ObjectMeta: meta, Spec: *p.Spec}, options)
+		_, err = client.AuthorizationPolicies(p.Key.Namespace).Create(ctx, &policyv1alpha1.AuthorizationPolicy{ObjectMeta: meta, Spec: *p.Spec}, options)
 	}
 	switch {
 	case apierrors.IsInvalid(err):

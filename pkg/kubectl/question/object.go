@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
@@ -105,18 +104,31 @@ func (q *Question) locate(at document.Source, object *unstructured.Unstructured,
 	default:
 		object.SetName(q.Name)
 	}
-	if q.Resource.GroupResource() == (schema.GroupResource{Resource: "namespaces"}) {
+	if q.IsOfNamespaces() {
 		q.Namespace = q.Name // a Namespace is in itself, once it exists
 	}
 	return nil
 }
 
-// OptionsOf returns the options of a request without parameters.
-func OptionsOf(operation authorizationv1alpha1.Operation) (*runtime.RawExtension, error) {
+// DataOf returns the data of a request without parameters about plain objects, as simulation.DataOf has them.
+func DataOf(verb string, objects ...*unstructured.Unstructured) (*authorizationv1alpha1.AuthorizationConditionsRequest, error) {
+	texts := make([][]byte, len(objects))
+	for i, object := range objects {
+		raw, err := Raw(object)
+		if err != nil {
+			return nil, err
+		}
+		texts[i] = raw.Raw
+	}
+	data, err := simulation.DataOf(verb, texts...)
+	if err != nil {
+		return nil, err
+	}
 	kind := map[authorizationv1alpha1.Operation]string{
 		authorizationv1alpha1.OperationCreate: "CreateOptions", authorizationv1alpha1.OperationUpdate: "UpdateOptions", authorizationv1alpha1.OperationDelete: "DeleteOptions",
-	}[operation]
-	return Raw(metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: kind})
+	}[data.Operation]
+	data.Options, err = Raw(metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: kind})
+	return data, err
 }
 
 // Raw returns an object as a review has it.

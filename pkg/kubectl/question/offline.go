@@ -15,26 +15,39 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/kubernetes/scheme"
+
+	"github.com/proviso-authz/proviso/pkg/kubectl/command"
 )
 
 // ErrNamespace is the error of a question without a server that has no namespace.
 var ErrNamespace = errors.New("with -f, you must specify --namespace or --all-namespaces: no kubeconfig is read")
 
-// ReadWithoutServer sets the resource and the name from TYPE or TYPE/NAME with the resources of Kubernetes. If Kubernetes does not have it, it is taken as it is, as RESOURCE.VERSION.GROUP or RESOURCE.GROUP.
-func (q *Question) ReadWithoutServer(target string, warn func(string)) {
+// ReadWithoutServer is Read without a server, and reads TYPE or TYPE/NAME with the resources of Kubernetes. If Kubernetes does not have it, it is taken as it is, as
+// RESOURCE.VERSION.GROUP or RESOURCE.GROUP.
+func (q *Question) ReadWithoutServer(o *command.Options, argument string) {
+	if IsURL(argument) {
+		q.ReadURL(argument, o.Warn)
+		return
+	}
+	if !q.AllNamespaces {
+		q.Namespace = o.NamespaceFlag()
+	}
+	if argument == "" {
+		return
+	}
 	known := Question{}
-	if err := known.ReadResource(builtin(), target, func(string) {}); err == nil && known.Resource.Version != "" {
+	if err := known.ReadResource(builtin(), argument, func(string) {}); err == nil && known.Resource.Version != "" {
 		q.Resource, q.Name = known.Resource, known.Name
 		return
 	}
-	resource, name, _ := strings.Cut(target, "/")
+	resource, name, _ := strings.Cut(argument, "/")
 	full, partly := schema.ParseResourceArg(strings.ToLower(resource))
 	q.Resource, q.Name = partly.WithVersion(""), name
 	if full != nil && isVersion(full.Version) {
 		q.Resource = *full
 	}
 	if q.Resource.Version == "" && resource != "*" {
-		warn("the version of the resource is not known without a cluster: name it, as in deployments.v1.apps, if policies are for certain versions")
+		o.Warn("the version of the resource is not known without a cluster: name it, as in deployments.v1.apps, if policies are for certain versions")
 	}
 }
 

@@ -165,7 +165,7 @@ func (q *Question) checkResource(server discovery.ServerResourcesInterface, warn
 	}
 	i := find(q.Resource.Resource)
 	hasNoNamespace := i >= 0 && !known.APIResources[i].Namespaced
-	q.IsClusterScoped = hasNoNamespace && q.Resource.GroupResource() != (schema.GroupResource{Resource: "namespaces"})
+	q.IsClusterScoped = hasNoNamespace && !q.IsOfNamespaces()
 	if q.AllNamespaces {
 		return
 	}

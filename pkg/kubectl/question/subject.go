@@ -7,13 +7,11 @@ package question
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -23,12 +21,9 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Subject is the user of --as, about whom the caller asks.
-type Subject struct{ authenticationv1.UserInfo }
-
 // AsCaller returns a configuration with which the caller asks about the user of --as, and the user. Without --as both are as before, and nil: a user in the
 // kubeconfig is the one who asks. The flags make clients of the caller, too.
-func AsCaller(flags *genericclioptions.ConfigFlags, config *rest.Config) (*rest.Config, *Subject) {
+func AsCaller(flags *genericclioptions.ConfigFlags, config *rest.Config) (*rest.Config, *authenticationv1.UserInfo) {
 	if ptr.Deref(flags.Impersonate, "") == "" {
 		return config, nil
 	}
@@ -43,7 +38,7 @@ func AsCaller(flags *genericclioptions.ConfigFlags, config *rest.Config) (*rest.
 }
 
 // SubjectWithoutServer returns the user of --as and of the flags beside it, or nil. No kubeconfig is read.
-func SubjectWithoutServer(flags *genericclioptions.ConfigFlags) *Subject {
+func SubjectWithoutServer(flags *genericclioptions.ConfigFlags) *authenticationv1.UserInfo {
 	as := &rest.ImpersonationConfig{UserName: ptr.Deref(flags.Impersonate, ""), UID: ptr.Deref(flags.ImpersonateUID, ""), Groups: ptr.Deref(flags.ImpersonateGroup, nil)}
 	if as.UserName == "" {
 		return nil
@@ -57,8 +52,8 @@ func SubjectWithoutServer(flags *genericclioptions.ConfigFlags) *Subject {
 }
 
 // subjectOf returns the user that a server would impersonate, with the groups that the server adds.
-func subjectOf(as *rest.ImpersonationConfig) *Subject {
-	s := &Subject{authenticationv1.UserInfo{Username: as.UserName, UID: as.UID, Groups: slices.Clone(as.Groups)}}
+func subjectOf(as *rest.ImpersonationConfig) *authenticationv1.UserInfo {
+	s := &authenticationv1.UserInfo{Username: as.UserName, UID: as.UID, Groups: slices.Clone(as.Groups)}
 	for _, key := range slices.Sorted(maps.Keys(as.Extra)) {
 		values := as.Extra[key]
 		if s.Extra == nil {
@@ -78,14 +73,6 @@ func subjectOf(as *rest.ImpersonationConfig) *Subject {
 		s.Groups = append(s.Groups, group)
 	}
 	return s
-}
-
-// ErrReview adds what the caller needs to an error of a review about a user.
-func (s *Subject) ErrReview(err error) error {
-	if s != nil && apierrors.IsForbidden(err) {
-		return fmt.Errorf("%w: to ask about another user, you need the ClusterRole proviso:reviewer", err)
-	}
-	return err
 }
 
 // Self returns the user of a client.

@@ -29,24 +29,19 @@ func Read(ctx context.Context, client rbacclient.RbacV1Interface, namespace stri
 			o.Unread = append(o.Unread, kind)
 		}
 	}
-	note(KindClusterRoleBinding, EachItem(ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		return client.ClusterRoleBindings().List(ctx, options)
-	}, func(b *rbacv1.ClusterRoleBinding) { o.ClusterRoleBindings = append(o.ClusterRoleBindings, *b) }))
-	note(KindRoleBinding, EachItem(ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		return client.RoleBindings(namespace).List(ctx, options)
-	}, func(b *rbacv1.RoleBinding) { o.RoleBindings = append(o.RoleBindings, *b) }))
-	note(KindClusterRole, EachItem(ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		return client.ClusterRoles().List(ctx, options)
-	}, func(r *rbacv1.ClusterRole) { o.ClusterRoles = append(o.ClusterRoles, *r) }))
-	note(KindRole, EachItem(ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		return client.Roles(namespace).List(ctx, options)
-	}, func(r *rbacv1.Role) { o.Roles = append(o.Roles, *r) }))
+	note(KindClusterRoleBinding, EachItem(ctx, client.ClusterRoleBindings().List, func(b *rbacv1.ClusterRoleBinding) { o.ClusterRoleBindings = append(o.ClusterRoleBindings, *b) }))
+	note(KindRoleBinding, EachItem(ctx, client.RoleBindings(namespace).List, func(b *rbacv1.RoleBinding) { o.RoleBindings = append(o.RoleBindings, *b) }))
+	note(KindClusterRole, EachItem(ctx, client.ClusterRoles().List, func(r *rbacv1.ClusterRole) { o.ClusterRoles = append(o.ClusterRoles, *r) }))
+	note(KindRole, EachItem(ctx, client.Roles(namespace).List, func(r *rbacv1.Role) { o.Roles = append(o.Roles, *r) }))
 	return o, errs
 }
 
 // EachItem calls a function for each object of a list, which it reads in pages.
-func EachItem[T any](ctx context.Context, list func(context.Context, metav1.ListOptions) (runtime.Object, error), visit func(*T)) error {
-	return pager.New(list).EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
+func EachItem[L runtime.Object, T any](ctx context.Context, list func(context.Context, metav1.ListOptions) (L, error), visit func(*T)) error {
+	page := func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		return list(ctx, options)
+	}
+	return pager.New(page).EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
 		item, ok := object.(any).(*T)
 		if !ok {
 			return fmt.Errorf("the server has answered with an object of type %T", object)

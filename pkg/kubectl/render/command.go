@@ -17,7 +17,6 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	admissionregistrationclient "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
 
 	policyapi "github.com/proviso-authz/proviso/apis/policy"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
@@ -298,15 +297,11 @@ func (o *options) writeReport(r *report) error {
 
 // compare compares barriers with the cluster.
 func (o *options) compare(ctx context.Context, barriers []*barrier.Barrier) error {
-	config, err := o.Config()
+	clients, err := o.Clients()
 	if err != nil {
 		return err
 	}
-	client, err := admissionregistrationclient.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	found, err := admissionpolicy.List(ctx, client)
+	found, err := admissionpolicy.List(ctx, clients.Kube.AdmissionregistrationV1())
 	if err != nil {
 		return err
 	}

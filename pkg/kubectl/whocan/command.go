@@ -17,9 +17,7 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	"k8s.io/client-go/kubernetes"
 
-	policyclient "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
 	"github.com/proviso-authz/proviso/pkg/kubectl/command"
@@ -128,15 +126,7 @@ func (o *options) read(ctx context.Context, target string, compiler *partial.Com
 	if len(o.files.Names) > 0 {
 		return o.readFiles(ctx, target, compiler)
 	}
-	config, err := o.Config()
-	if err != nil {
-		return nil, err
-	}
-	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	policies, err := policyclient.NewForConfig(config)
+	clients, err := o.Clients()
 	if err != nil {
 		return nil, err
 	}
@@ -147,12 +137,12 @@ func (o *options) read(ctx context.Context, target string, compiler *partial.Com
 		o.Namespace = "" // the request has none
 	}
 	terminal.From(ctx).Progress("reading the roles, bindings and policies of the cluster")
-	in, err := fromCluster(ctx, kube.RbacV1(), policies, o.Namespace, o.Warn)
+	in, err := fromCluster(ctx, clients, o.Namespace, o.Warn)
 	if err != nil {
 		return nil, err
 	}
 	in.isClusterScoped = o.IsClusterScoped
-	namespace, err := question.Namespace(ctx, kube.CoreV1(), o.Namespace)
+	namespace, err := question.Namespace(ctx, clients.Kube.CoreV1(), o.Namespace)
 	if namespace != nil {
 		in.namespaces = func(asked string) (map[string]any, bool) { return namespace, asked == o.Namespace }
 	}
@@ -161,14 +151,7 @@ func (o *options) read(ctx context.Context, target string, compiler *partial.Com
 
 // readFiles reads everything without a server: the resources are those that Kubernetes has.
 func (o *options) readFiles(ctx context.Context, target string, compiler *partial.Compiler) (*input, error) {
-	if question.IsURL(target) {
-		o.ReadURL(target, o.Warn)
-	} else {
-		if !o.AllNamespaces {
-			o.Namespace = o.NamespaceFlag()
-		}
-		o.ReadWithoutServer(target, o.Warn)
-	}
+	o.ReadWithoutServer(&o.Options, target)
 	documents, errs := o.files.Read(o.In)
 	if len(errs) > 0 {
 		return nil, utilerrors.NewAggregate(errs)

@@ -15,14 +15,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
-	rbacclient "k8s.io/client-go/kubernetes/typed/rbac/v1"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
-	policyclient "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/kubectl/command"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
 	"github.com/proviso-authz/proviso/pkg/kubectl/rbac"
@@ -52,18 +50,19 @@ var (
 )
 
 // fromCluster reads the roles, bindings and policies that decide in a namespace, or in all namespaces.
-func fromCluster(ctx context.Context, rbacs rbacclient.RbacV1Interface, policies policyclient.PolicyV1alpha1Interface, namespace string, warn func(string)) (*input, error) {
-	objects, errs := rbac.Read(ctx, rbacs, namespace)
+func fromCluster(ctx context.Context, clients *command.Clients, namespace string, warn func(string)) (*input, error) {
+	objects, errs := rbac.Read(ctx, clients.Kube.RbacV1(), namespace)
 	in := &input{permissions: objects.Permissions(), policies: map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec{}, stored: map[engine.Key]*stored{}}
 	for _, err := range errs {
 		in.gaps = append(in.gaps, err.Error())
 	}
-	cluster := rbac.EachItem(ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		return policies.ClusterAuthorizationPolicies().List(ctx, options)
-	}, func(p *policyv1alpha1.ClusterAuthorizationPolicy) { in.addPolicy(&p.ObjectMeta, &p.Spec, &p.Status) })
-	namespaced := rbac.EachItem(ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		return policies.AuthorizationPolicies(namespace).List(ctx, options)
-	}, func(p *policyv1alpha1.AuthorizationPolicy) { in.addPolicy(&p.ObjectMeta, &p.Spec, &p.Status) })
+	policies := clients.Proviso.PolicyV1alpha1()
+	cluster := rbac.EachItem(ctx, policies.ClusterAuthorizationPolicies().List, func(p *policyv1alpha1.ClusterAuthorizationPolicy) {
+		in.addPolicy(&p.ObjectMeta, &p.Spec, &p.Status)
+	})
+	namespaced := rbac.EachItem(ctx, policies.AuthorizationPolicies(namespace).List, func(p *policyv1alpha1.AuthorizationPolicy) {
+		in.addPolicy(&p.ObjectMeta, &p.Spec, &p.Status)
+	})
 	if apierrors.IsNotFound(cluster) && apierrors.IsNotFound(namespaced) {
 		warn(warningWithoutProviso)
 		cluster, namespaced = nil, nil

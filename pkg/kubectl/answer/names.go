@@ -50,11 +50,9 @@ func Named(condition string, variables []policyv1alpha1.Variable, width int) []s
 	return lines
 }
 
-// named is a part of a condition with a name. Of a part that joins terms by one operator, terms has them.
+// named is a part of a condition with a name.
 type named struct {
 	name, text string
-	operator   string
-	terms      []string
 	tree       ast.Expr
 	isUsed     bool
 }
@@ -87,17 +85,18 @@ func (n *namer) text(e ast.Expr) string {
 	return text
 }
 
+func (n *namer) texts(terms []ast.Expr) []string {
+	texts := make([]string, len(terms))
+	for i, term := range terms {
+		texts[i] = n.text(term)
+	}
+	return texts
+}
+
 // add gives a part a name.
 func (n *namer) add(name string, tree ast.Expr) {
-	part := &named{name: name, tree: tree, text: n.text(tree)}
-	if tree.Kind() == ast.CallKind && slices.Contains([]string{operators.LogicalAnd, operators.LogicalOr}, tree.AsCall().FunctionName()) {
-		part.operator = tree.AsCall().FunctionName()
-		for _, term := range termsOf(tree, part.operator) {
-			part.terms = append(part.terms, n.text(term))
-		}
-	}
-	if part.text != "" {
-		n.names = append(n.names, part)
+	if text := n.text(tree); text != "" {
+		n.names = append(n.names, &named{name: name, tree: tree, text: text})
 	}
 }
 
@@ -184,15 +183,13 @@ func (n *namer) join(e ast.Expr, names []*named) {
 		return
 	}
 	terms := termsOf(e, operator)
-	texts := make([]string, len(terms))
-	for i, term := range terms {
-		texts[i] = n.text(term)
-	}
+	texts := n.texts(terms)
 	for _, name := range slices.Backward(names) {
-		for i := 0; name.operator == operator && i+len(name.terms) <= len(terms); i++ {
-			if slices.Equal(texts[i:i+len(name.terms)], name.terms) {
-				terms = slices.Replace(terms, i, i+len(name.terms), n.use(name))
-				texts = slices.Replace(texts, i, i+len(name.terms), name.name)
+		part := n.texts(termsOf(name.tree, operator))
+		for i := 0; len(part) > 1 && i+len(part) <= len(terms); i++ {
+			if slices.Equal(texts[i:i+len(part)], part) {
+				terms = slices.Replace(terms, i, i+len(part), n.use(name))
+				texts = slices.Replace(texts, i, i+len(part), name.name)
 			}
 		}
 	}

@@ -113,9 +113,11 @@ func (c *converter) convert(p *rbac.Permission) ([]Policy, Result) {
 
 // rules returns the rules of policies that match like a rule, whose lists may be longer.
 func (c *converter) rules(r *policyv1alpha1.PolicyRule, leftOut func(string)) (rules []policyv1alpha1.PolicyRule) {
-	accepted := func(name string, entries []string, rule func(entry string) policyv1alpha1.PolicyRule) (kept []string, ok bool) {
+	accepted := func(name string, entries []string, set func(rule *policyv1alpha1.PolicyRule, entries []string)) (kept []string, ok bool) {
 		for _, entry := range entries {
-			refused := c.refuses(fmt.Sprintf("%s %q", name, entry), &policyv1alpha1.AuthorizationPolicySpec{Rules: []policyv1alpha1.PolicyRule{rule(entry)}})
+			rule := policyv1alpha1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}}
+			set(&rule, []string{entry})
+			refused := c.refuses(fmt.Sprintf("%s %q", name, entry), &policyv1alpha1.AuthorizationPolicySpec{Rules: []policyv1alpha1.PolicyRule{rule}})
 			switch {
 			case refused != "":
 				leftOut(refused)
@@ -126,21 +128,12 @@ func (c *converter) rules(r *policyv1alpha1.PolicyRule, leftOut func(string)) (r
 		//guard:convert-lists-lose-all-entries
 		return kept, len(kept) > 0 || len(entries) == 0 // a list that is empty now must not match everything
 	}
-	get, core, pods := []string{"get"}, []string{""}, []string{"pods"}
-	verbs, ok1 := accepted("the verb", r.Verbs, func(e string) policyv1alpha1.PolicyRule {
-		return policyv1alpha1.PolicyRule{Verbs: []string{e}, APIGroups: core, Resources: pods}
-	})
-	groups, ok2 := accepted("the API group", r.APIGroups, func(e string) policyv1alpha1.PolicyRule {
-		return policyv1alpha1.PolicyRule{Verbs: get, APIGroups: []string{e}, Resources: pods}
-	})
-	resources, ok3 := accepted("the resource", r.Resources, func(e string) policyv1alpha1.PolicyRule {
-		return policyv1alpha1.PolicyRule{Verbs: get, APIGroups: core, Resources: []string{e}}
-	})
-	names, ok4 := accepted("the resource name", r.ResourceNames, func(e string) policyv1alpha1.PolicyRule {
-		return policyv1alpha1.PolicyRule{Verbs: get, APIGroups: core, Resources: pods, ResourceNames: []string{e}}
-	})
-	urls, ok5 := accepted("the URL", normalizedURLs(r.NonResourceURLs), func(e string) policyv1alpha1.PolicyRule {
-		return policyv1alpha1.PolicyRule{Verbs: get, NonResourceURLs: []string{e}}
+	verbs, ok1 := accepted("the verb", r.Verbs, func(rule *policyv1alpha1.PolicyRule, e []string) { rule.Verbs = e })
+	groups, ok2 := accepted("the API group", r.APIGroups, func(rule *policyv1alpha1.PolicyRule, e []string) { rule.APIGroups = e })
+	resources, ok3 := accepted("the resource", r.Resources, func(rule *policyv1alpha1.PolicyRule, e []string) { rule.Resources = e })
+	names, ok4 := accepted("the resource name", r.ResourceNames, func(rule *policyv1alpha1.PolicyRule, e []string) { rule.ResourceNames = e })
+	urls, ok5 := accepted("the URL", normalizedURLs(r.NonResourceURLs), func(rule *policyv1alpha1.PolicyRule, e []string) {
+		*rule = policyv1alpha1.PolicyRule{Verbs: rule.Verbs, NonResourceURLs: e}
 	})
 	if !ok1 || !ok2 || !ok3 || !ok4 || !ok5 {
 		return nil

@@ -14,23 +14,16 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
 	"github.com/proviso-authz/proviso/pkg/kubectl/command"
+	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 	"github.com/proviso-authz/proviso/pkg/kubectl/question"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 	"github.com/proviso-authz/proviso/pkg/kubectl/terminal"
-)
-
-// The formats of the answer.
-const (
-	outputTable = "table"
-	outputJSON  = "json"
 )
 
 // options are the options of the command.
@@ -44,7 +37,7 @@ type options struct {
 
 // NewCommand returns the command. The flags are those for clients, which the caller has added to a command above it.
 func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
-	o := &options{Options: command.Options{IOStreams: streams, Flags: flags}, output: command.Format{Value: outputTable}}
+	o := &options{Options: command.Options{IOStreams: streams, Flags: flags}, output: command.Format{Value: "table"}}
 	cmd := &cobra.Command{
 		Use:                   "who-can VERB [TYPE | TYPE/NAME | NONRESOURCEURL]",
 		DisableFlagsInUseLine: true,
@@ -88,14 +81,11 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
 	}
 	o.AddFlags(cmd.Flags(), "If true, list who can do the action in all namespaces at once.")
 	o.files.AddFlags(cmd.Flags(), "Files or directories with roles, bindings and policies, instead of a cluster. - is standard input.", "Read the directories in -f recursively.")
-	o.output.AddFlag(cmd, "output", "o", "Format of the list: 'table' or 'json'.", outputTable, outputJSON)
+	o.output.AddFlag(cmd, "output", "o", "Format of the list: 'table' or 'json'.", "table", document.JSON)
 	return cmd
 }
 
-// The errors of arguments and flags.
-var (
-	errArguments = errors.New("you must specify two arguments: verb resource or verb resource/resourceName; see 'kubectl proviso who-can --help'")
-)
+var errArguments = errors.New("you must specify two arguments: verb resource or verb resource/resourceName; see 'kubectl proviso who-can --help'")
 
 func (o *options) run(ctx context.Context, args []string) error {
 	switch {
@@ -121,44 +111,6 @@ func (o *options) run(ctx context.Context, args []string) error {
 	return o.print(terminal.From(ctx), reportOf(ctx, in, o.Record(), compilers.Policies))
 }
 
-// read reads the arguments, and the roles, bindings and policies.
-func (o *options) read(ctx context.Context, target string, compiler *partial.Compiler) (*input, error) {
-	if len(o.files.Names) > 0 {
-		return o.readFiles(ctx, target, compiler)
-	}
-	clients, err := o.Clients()
-	if err != nil {
-		return nil, err
-	}
-	if err := o.Read(&o.Options, target, nil); err != nil {
-		return nil, err
-	}
-	if o.IsClusterScoped {
-		o.Namespace = "" // the request has none
-	}
-	terminal.From(ctx).Progress("reading the roles, bindings and policies of the cluster")
-	in, err := fromCluster(ctx, clients, o.Namespace, o.Warn)
-	if err != nil {
-		return nil, err
-	}
-	in.isClusterScoped = o.IsClusterScoped
-	namespace, err := question.Namespace(ctx, clients.Kube.CoreV1(), o.Namespace)
-	if namespace != nil {
-		in.namespaces = func(asked string) (map[string]any, bool) { return namespace, asked == o.Namespace }
-	}
-	return in, err
-}
-
-// readFiles reads everything without a server: the resources are those that Kubernetes has.
-func (o *options) readFiles(ctx context.Context, target string, compiler *partial.Compiler) (*input, error) {
-	o.ReadWithoutServer(&o.Options, target)
-	documents, errs := o.files.Read(o.In)
-	if len(errs) > 0 {
-		return nil, utilerrors.NewAggregate(errs)
-	}
-	return fromFiles(ctx, documents, o.NamespaceFlag(), compiler, o.WarnOthers)
-}
-
 // print prints the report, and the warnings and gaps to standard error.
 func (o *options) print(screen *terminal.Terminal, r *report) error {
 	for _, text := range r.Warnings {
@@ -168,7 +120,7 @@ func (o *options) print(screen *terminal.Terminal, r *report) error {
 		o.Warn("the list is about no certain object: roles and policies can also depend on its name. Name the object to see the list for it")
 	}
 	var err error
-	if o.output.Value == outputJSON {
+	if o.output.Value == document.JSON {
 		err = printable.WriteJSON(o.Out, r, "    ")
 	} else {
 		err = printTable(o.Out, r, screen)

@@ -21,14 +21,48 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/pkg/kubectl/command"
-	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
+	"github.com/proviso-authz/proviso/pkg/kubectl/question"
 	"github.com/proviso-authz/proviso/pkg/kubectl/rbac"
+	"github.com/proviso-authz/proviso/pkg/kubectl/terminal"
 )
 
-// fromFiles reads roles, bindings and policies from documents, and calls warn with the others.
-func fromFiles(ctx context.Context, documents []document.Document, namespace string, compiler *partial.Compiler, warn func([]document.Document)) (*input, error) {
-	objects, others, errs := rbac.Load(documents, namespace)
+// read reads the arguments, and the roles, bindings and policies.
+func (o *options) read(ctx context.Context, target string, compiler *partial.Compiler) (*input, error) {
+	if len(o.files.Names) > 0 {
+		return o.readFiles(ctx, target, compiler)
+	}
+	clients, err := o.Clients()
+	if err != nil {
+		return nil, err
+	}
+	if err := o.Read(&o.Options, target, nil); err != nil {
+		return nil, err
+	}
+	if o.IsClusterScoped {
+		o.Namespace = "" // the request has none
+	}
+	terminal.From(ctx).Progress("reading the roles, bindings and policies of the cluster")
+	in, err := o.readCluster(ctx, clients)
+	if err != nil {
+		return nil, err
+	}
+	in.isClusterScoped = o.IsClusterScoped
+	namespace, err := question.Namespace(ctx, clients.Kube.CoreV1(), o.Namespace)
+	if namespace != nil {
+		in.namespaces = func(asked string) (map[string]any, bool) { return namespace, asked == o.Namespace }
+	}
+	return in, err
+}
+
+// readFiles reads everything without a server: the resources are those that Kubernetes has.
+func (o *options) readFiles(ctx context.Context, target string, compiler *partial.Compiler) (*input, error) {
+	o.ReadWithoutServer(&o.Options, target)
+	documents, errs := o.files.Read(o.In)
+	if len(errs) > 0 {
+		return nil, utilerrors.NewAggregate(errs)
+	}
+	objects, others, errs := rbac.Load(documents, o.NamespaceFlag())
 	loader := policyfile.NewLoader("", compiler)
 	loader.Load(ctx, others...)
 	if errs = append(errs, loader.Errs...); len(errs) > 0 {
@@ -37,7 +71,7 @@ func fromFiles(ctx context.Context, documents []document.Document, namespace str
 	if objects.IsEmpty() && len(loader.Sorted()) == 0 {
 		return nil, errEmpty
 	}
-	warn(loader.Others)
+	o.WarnOthers(loader.Others)
 	return &input{permissions: objects.Permissions(), policies: loader.Specs()}, nil
 }
 
@@ -49,9 +83,9 @@ var (
 	errEmpty   = errors.New("there are no roles, bindings or policies in the files")
 )
 
-// fromCluster reads the roles, bindings and policies that decide in a namespace, or in all namespaces.
-func fromCluster(ctx context.Context, clients *command.Clients, namespace string, warn func(string)) (*input, error) {
-	objects, errs := rbac.Read(ctx, clients.Kube.RbacV1(), namespace)
+// readCluster reads the roles, bindings and policies that decide in the namespace of the question, or in all namespaces.
+func (o *options) readCluster(ctx context.Context, clients *command.Clients) (*input, error) {
+	objects, errs := rbac.Read(ctx, clients.Kube.RbacV1(), o.Namespace)
 	in := &input{permissions: objects.Permissions(), policies: map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec{}, stored: map[engine.Key]*stored{}}
 	for _, err := range errs {
 		in.gaps = append(in.gaps, err.Error())
@@ -60,11 +94,11 @@ func fromCluster(ctx context.Context, clients *command.Clients, namespace string
 	cluster := rbac.EachItem(ctx, policies.ClusterAuthorizationPolicies().List, func(p *policyv1alpha1.ClusterAuthorizationPolicy) {
 		in.addPolicy(&p.ObjectMeta, &p.Spec, &p.Status)
 	})
-	namespaced := rbac.EachItem(ctx, policies.AuthorizationPolicies(namespace).List, func(p *policyv1alpha1.AuthorizationPolicy) {
+	namespaced := rbac.EachItem(ctx, policies.AuthorizationPolicies(o.Namespace).List, func(p *policyv1alpha1.AuthorizationPolicy) {
 		in.addPolicy(&p.ObjectMeta, &p.Spec, &p.Status)
 	})
 	if apierrors.IsNotFound(cluster) && apierrors.IsNotFound(namespaced) {
-		warn(warningWithoutProviso)
+		o.Warn(warningWithoutProviso)
 		cluster, namespaced = nil, nil
 	}
 	for _, err := range []error{cluster, namespaced} {

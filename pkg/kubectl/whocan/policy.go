@@ -29,9 +29,6 @@ type policy struct {
 	key      engine.Key
 	spec     *policyv1alpha1.AuthorizationPolicySpec
 	subjects engine.Subjects
-	// bare is the specification without condition and subjects, and rules decides by it.
-	bare  *policyv1alpha1.AuthorizationPolicySpec
-	rules *engine.Authorizer
 	// evaluated decides by the condition. assumed decides as if the data that the condition needs were not known.
 	evaluated, assumed *engine.Authorizer
 	expression         *partial.Expression
@@ -55,52 +52,40 @@ const (
 // unknownCondition reads data that no server knows at authorization.
 const unknownCondition = "dryRun"
 
-// newPolicy compiles the rules of a policy. Its condition is compiled when a request matches them.
-func newPolicy(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec, compiler *partial.Compiler) *policy {
-	p := &policy{key: key, spec: spec, subjects: engine.SubjectsOf(spec), bare: spec.DeepCopy()}
-	p.bare.Condition, p.bare.Variables = "", nil
-	p.bare.Subjects = nil // for all users: the subjects are matched apart
+// matching returns a policy for a request that its rules match, or for the narrower ones that they match, and nil for others.
+func matching(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec, record authorizer.AttributesRecord, compiler *partial.Compiler) *policy {
+	p := &policy{key: key, spec: spec, subjects: engine.SubjectsOf(spec), record: record}
+	bare := *spec
+	bare.Condition, bare.Variables = "", nil
+	bare.Subjects = nil // for all users: the subjects are matched apart
 	if spec.Effect == policyv1alpha1.PolicyEffectAllow {
-		p.bare.Subjects = []rbacv1.Subject{{Kind: rbacv1.GroupKind, Name: user.AllAuthenticated}}
+		bare.Subjects = []rbacv1.Subject{{Kind: rbacv1.GroupKind, Name: user.AllAuthenticated}}
 	} else {
-		p.bare.Effect = policyv1alpha1.PolicyEffectDeny // matches, and fails, in the same way, and its result shows
+		bare.Effect = policyv1alpha1.PolicyEffectDeny // matches, and fails, in the same way, and its result shows
 	}
-	p.rules, _, p.failure = authorizerOf(key, p.bare, compiler)
-	return p
-}
-
-// match returns the policy for a request that its rules match, or for the narrower ones that they match, and nil for others.
-func (p *policy) match(record authorizer.AttributesRecord, compiler *partial.Compiler) *policy {
-	var only narrowing
+	rules, _, err := authorizerOf(key, &bare, compiler)
+	if err != nil {
+		p.failure = err
+		return p
+	}
 	matches := func(record authorizer.AttributesRecord) bool {
-		return !p.decide(context.Background(), p.rules, record, "").IsNoOpinion()
+		return !p.decide(context.Background(), rules, record, "").IsNoOpinion()
 	}
-	if p.rules != nil && !matches(record) {
-		if only = narrowingOf(p.key, p.spec, record, matches); only.isEmpty() {
+	if !matches(record) {
+		if p.only = narrowingOf(key, spec, record, matches); p.only.isEmpty() {
 			return nil
 		}
 	}
-	if p.evaluated == nil && p.failure == nil {
-		p.compile(compiler)
+	if p.evaluated, p.assumed = rules, rules; spec.Condition == "" {
+		return p
 	}
-	matching := *p
-	matching.record, matching.only = record, only
-	return &matching
-}
-
-// compile sets the authorizers of the policy.
-func (p *policy) compile(compiler *partial.Compiler) {
-	if p.spec.Condition == "" {
-		p.evaluated, p.assumed = p.rules, p.rules
-		return
+	conditional := bare
+	conditional.Condition = unknownCondition
+	if p.assumed, _, p.failure = authorizerOf(key, &conditional, compiler); p.failure == nil {
+		conditional.Condition, conditional.Variables = spec.Condition, spec.Variables
+		p.evaluated, p.expression, p.failure = authorizerOf(key, &conditional, compiler)
 	}
-	spec := *p.bare
-	spec.Condition = unknownCondition
-	if p.assumed, _, p.failure = authorizerOf(p.key, &spec, compiler); p.failure != nil {
-		return
-	}
-	spec.Condition, spec.Variables = p.spec.Condition, p.spec.Variables
-	p.evaluated, p.expression, p.failure = authorizerOf(p.key, &spec, compiler)
+	return p
 }
 
 // authorizerOf returns an authorizer with one policy, and the condition of the policy.

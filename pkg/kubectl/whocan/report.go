@@ -126,18 +126,6 @@ type input struct {
 	namespaces authorization.Namespaces
 	// isClusterScoped says that the question is about a resource without namespaces: then roles and policies of a namespace say nothing about it.
 	isClusterScoped bool
-	// compiled has the policies that were compiled for an earlier question.
-	compiled map[engine.Key]*policy
-}
-
-func (in *input) policy(key engine.Key, compiler *partial.Compiler) *policy {
-	if in.compiled == nil {
-		in.compiled = map[engine.Key]*policy{}
-	}
-	if in.compiled[key] == nil {
-		in.compiled[key] = newPolicy(key, in.policies[key], compiler)
-	}
-	return in.compiled[key]
 }
 
 // reportOf returns the answer to a question.
@@ -175,7 +163,7 @@ func reportOf(ctx context.Context, in *input, record authorizer.AttributesRecord
 		if spec.Enforcement == policyv1alpha1.PolicyEnforcementAudit || in.isClusterScoped && key.Namespace != "" {
 			continue
 		}
-		if p := in.policy(key, compiler).match(record, compiler); p != nil {
+		if p := matching(key, spec, record, compiler); p != nil {
 			r.policies, lists = append(r.policies, p), append(lists, spec.Subjects)
 			r.check(p, in.stored[key])
 			if spec.Effect == policyv1alpha1.PolicyEffectAllow && (!p.only.isEmpty() || p.readsMissing() || p.readsSelectors()) {

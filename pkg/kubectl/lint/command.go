@@ -19,18 +19,13 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/proviso-authz/proviso/pkg/kubectl/command"
+	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 	"github.com/proviso-authz/proviso/pkg/kubectl/openapi"
 	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 	"github.com/proviso-authz/proviso/pkg/kubectl/terminal"
 	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
-)
-
-// The formats of the findings.
-const (
-	outputText = "text"
-	outputJSON = "json"
 )
 
 // finding is a mistake in a policy.
@@ -54,7 +49,7 @@ type options struct {
 
 // NewCommand returns the command. The flags are those for clients, which the caller has added to a command above it.
 func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
-	o := &options{Options: command.Options{IOStreams: streams, Flags: flags}, output: command.Format{Value: outputText}}
+	o := &options{Options: command.Options{IOStreams: streams, Flags: flags}, output: command.Format{Value: "text"}}
 	cmd := &cobra.Command{
 		Use:                   "lint -f FILENAME",
 		DisableFlagsInUseLine: true,
@@ -88,7 +83,7 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
 	o.files.AddFlags(fs, "Files or directories with policies. - is standard input.", "Process the directories of -f recursively.")
 	fs.StringSliceVar(&o.openAPI, "openapi", o.openAPI, "Files with schemas: documents of OpenAPI v3, such as the output of 'kubectl get --raw /openapi/v3/api/v1'.")
 	fs.BoolVar(&o.cluster, "cluster", o.cluster, "Check the policies against the resources and the schemas of the cluster.")
-	o.output.AddFlag(cmd, "output", "o", "Format of the findings: 'text' or 'json'.", outputText, outputJSON)
+	o.output.AddFlag(cmd, "output", "o", "Format of the findings: 'text' or 'json'.", "text", document.JSON)
 	return cmd
 }
 
@@ -130,7 +125,7 @@ func (o *options) run(ctx context.Context, args []string) error {
 		return errNone
 	}
 	o.WarnOthers(loader.Others)
-	l := &linter{options: o, shadows: shadows{compilers: compilers, policies: policies}, mistakes: loader.Mistakes}
+	l := &linter{options: o, compilers: compilers, policies: policies, mistakes: loader.Mistakes}
 	if err := l.readSchemas(ctx); err != nil {
 		return err
 	}
@@ -138,7 +133,7 @@ func (o *options) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if o.output.Value == outputJSON {
+	if o.output.Value == document.JSON {
 		err = printable.WriteJSON(o.Out, append([]finding{}, findings...), "  ")
 	} else {
 		err = printText(o.Out, findings)
@@ -155,12 +150,13 @@ func (o *options) run(ctx context.Context, args []string) error {
 // linter finds mistakes.
 type linter struct {
 	*options
-	shadows
 
+	compilers *simulation.Compilers
+	policies  []policyfile.Policy
+	mistakes  []policyfile.Mistake
 	// types is nil without schemas, and clients without --cluster.
-	types    *typechecking.Checker
-	clients  *command.Clients
-	mistakes []policyfile.Mistake
+	types   *typechecking.Checker
+	clients *command.Clients
 }
 
 // readSchemas reads the schemas of the cluster, or of files.

@@ -30,12 +30,6 @@ const maxRequests = 2000
 // other is the name of a user that no policy names.
 var other = string(uuid.NewUUID())
 
-// shadows finds policies that change no decision.
-type shadows struct {
-	compilers *simulation.Compilers
-	policies  []policyfile.Policy
-}
-
 // isUnconditional reports whether a policy decides all requests that it matches, for all objects.
 func isUnconditional(p *policyfile.Policy) bool {
 	return p.Spec.Condition == "" && p.Spec.Enforcement != policyv1alpha1.PolicyEnforcementAudit
@@ -43,20 +37,20 @@ func isUnconditional(p *policyfile.Policy) bool {
 
 // find returns the policies that decide all requests of a policy before it, or as it does. It returns none if some request is not
 // decided, or if the policy decides nothing itself.
-func (s *shadows) find(ctx context.Context, p *policyfile.Policy) ([]string, error) {
+func (l *linter) find(ctx context.Context, p *policyfile.Policy) ([]string, error) {
 	requests := requestsOf(p)
 	if p.Spec.Enforcement == policyv1alpha1.PolicyEnforcementAudit || len(requests) == 0 || len(requests) > maxRequests {
 		return nil, nil
 	}
 	specs := map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec{}
-	for i := range s.policies {
-		by := &s.policies[i]
+	for i := range l.policies {
+		by := &l.policies[i]
 		if by.Key == p.Key || !isUnconditional(by) || !isAsStrong(by.Spec.Effect, p.Spec.Effect) {
 			continue
 		}
 		if by.Spec.Effect == p.Spec.Effect && isUnconditional(p) && p.Key.Compare(by.Key) < 0 {
 			// Of two policies about the same requests only the later one is reported.
-			isSame, err := s.covers(ctx, map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec{p.Key: p.Spec}, requestsOf(by))
+			isSame, err := l.covers(ctx, map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec{p.Key: p.Spec}, requestsOf(by))
 			if err != nil {
 				return nil, err
 			}
@@ -66,7 +60,7 @@ func (s *shadows) find(ctx context.Context, p *policyfile.Policy) ([]string, err
 		}
 		specs[by.Key] = by.Spec
 	}
-	return s.covers(ctx, specs, requests)
+	return l.covers(ctx, specs, requests)
 }
 
 // isAsStrong reports whether a policy with one effect and no condition leaves nothing to decide to a policy with another effect.
@@ -75,16 +69,16 @@ func isAsStrong(by, than policyv1alpha1.PolicyEffect) bool {
 }
 
 // covers returns the policies that decide these requests, or none if they do not decide all of them.
-func (s *shadows) covers(ctx context.Context, specs map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec, requests []*simulation.Request) (names []string, err error) {
+func (l *linter) covers(ctx context.Context, specs map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec, requests []*simulation.Request) (names []string, err error) {
 	if len(specs) == 0 || len(requests) == 0 {
 		return nil, nil
 	}
-	source, err := s.compilers.SourceOf(specs)
+	source, err := l.compilers.SourceOf(specs)
 	if err != nil {
 		return nil, err
 	}
 	for _, r := range requests {
-		decisions, err := s.compilers.Decide(ctx, source, r)
+		decisions, err := l.compilers.Decide(ctx, source, r)
 		if err != nil {
 			return nil, err
 		}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/proviso-authz/proviso/pkg/kubectl/command"
+	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 	"github.com/proviso-authz/proviso/pkg/kubectl/terminal"
@@ -29,16 +30,9 @@ type options struct {
 	threshold float64
 }
 
-// The formats of results.
-const (
-	outputText  = "text"
-	outputJSON  = "json"
-	outputJUnit = "junit"
-)
-
 // NewCommand returns the command.
 func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
-	o := &options{Options: command.Options{IOStreams: streams}, output: command.Format{Value: outputText}}
+	o := &options{Options: command.Options{IOStreams: streams}, output: command.Format{Value: "text"}}
 	cmd := &cobra.Command{
 		Use:   "test DIR",
 		Short: "Test policies without a cluster",
@@ -73,7 +67,7 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), args) },
 	}
 	fs := cmd.Flags()
-	o.output.AddFlag(cmd, "output", "o", "Format of the results: 'text', 'json' or 'junit'.", outputText, outputJSON, outputJUnit)
+	o.output.AddFlag(cmd, "output", "o", "Format of the results: 'text', 'json' or 'junit'.", "text", document.JSON, "junit")
 	fs.BoolVarP(&o.verbose, "verbose", "v", o.verbose, "Show tests that pass, too.")
 	fs.Float64Var(&o.threshold, "coverage-threshold", o.threshold, "Fail if the coverage of a suite is below this percentage.")
 	return cmd
@@ -118,9 +112,9 @@ func (o *options) run(ctx context.Context, args []string) error {
 		results, failed = append(results, r), failed || r.failed() > 0
 	}
 	switch o.output.Value {
-	case outputJSON:
+	case document.JSON:
 		err = printable.WriteJSON(o.Out, map[string][]*suiteResult{"suites": results}, "  ")
-	case outputJUnit:
+	case "junit":
 		err = printJUnit(o.Out, results)
 	default:
 		err = printText(screen, o.Out, results, o.verbose)

@@ -123,8 +123,12 @@ func (q *question) documents() (documents []document.Document, mistakes []mistak
 		documents = append(documents, found...)
 	}
 	read(editorPolicies, q.Policies, checkPolicies)
-	read(editorRequest, q.Request, checkRequest)
-	read(editorObject, q.Object, q.checkObject)
+	var request []document.Document
+	read(editorRequest, q.Request, func(found []document.Document) (_ []document.Document, err error) {
+		request, err = checkRequest(found)
+		return request, err
+	})
+	read(editorObject, q.Object, func(found []document.Document) ([]document.Document, error) { return checkObject(found, request) })
 	return documents, mistakes
 }
 
@@ -158,16 +162,14 @@ func checkRequest(documents []document.Document) ([]document.Document, error) {
 	return documents, nil
 }
 
-// checkObject returns the data of the request as one document.
-func (q *question) checkObject(documents []document.Document) ([]document.Document, error) {
+// checkObject returns the data of a request as one document.
+func checkObject(documents, request []document.Document) ([]document.Document, error) {
 	switch {
 	case len(documents) == 0:
 		return nil, nil
 	case len(documents) == 1 && kindOf(documents[0]) == kindData:
 		return documents, nil
-	}
-	verb, ok := q.verb()
-	if !ok {
+	case len(request) == 0:
 		return nil, nil // the mistake is in the request
 	}
 	objects := make([][]byte, 0, len(documents))
@@ -177,7 +179,7 @@ func (q *question) checkObject(documents []document.Document) ([]document.Docume
 		}
 		objects = append(objects, d.JSON)
 	}
-	data, err := simulation.DataOf(verb, objects...)
+	data, err := simulation.DataOf(verbOf(request[0]), objects...)
 	switch {
 	case errors.Is(err, simulation.ErrObjects), err == nil && data.Operation == authorizationv1alpha1.OperationUpdate && data.OldObject == nil:
 		return nil, errObjects
@@ -191,16 +193,11 @@ func (q *question) checkObject(documents []document.Document) ([]document.Docume
 	return []document.Document{{Source: document.Named(editorObject), JSON: text}}, nil
 }
 
-// verb returns the verb of a request about a resource, and an empty string for another request. It returns false if the editor does not
-// have one request.
-func (q *question) verb() (string, bool) {
-	documents, err := document.ReadText(editorRequest, q.Request)
-	if err != nil || len(documents) != 1 || kindOf(documents[0]) != kindRequest {
-		return "", false
-	}
+// verbOf returns the verb of a request about a resource, and an empty string for another request.
+func verbOf(request document.Document) string {
 	review := &authorizationv1alpha1.SubjectAccessReview{}
-	if kjson.UnmarshalCaseSensitivePreserveInts(documents[0].JSON, review) != nil || review.Spec.ResourceAttributes == nil {
-		return "", true
+	if kjson.UnmarshalCaseSensitivePreserveInts(request.JSON, review) != nil || review.Spec.ResourceAttributes == nil {
+		return ""
 	}
-	return review.Spec.ResourceAttributes.Verb, true
+	return review.Spec.ResourceAttributes.Verb
 }

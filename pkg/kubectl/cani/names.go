@@ -67,7 +67,11 @@ func (o *options) answerForNames(ctx context.Context) (*answer.Answer, error) {
 	if names.IsOpen {
 		o.Warn(warningNameless)
 		if a.Verdict != answer.YesIf {
-			rows = append(rows, answer.Row{Effect: opposite(a.Verdict), Condition: "policies compare the name", Policy: names.By})
+			effect := authorizationv1alpha1.ConditionEffectAllow // the opposite of the answer
+			if a.Verdict == answer.Yes {
+				effect = authorizationv1alpha1.ConditionEffectDeny
+			}
+			rows = append(rows, answer.Row{Effect: effect, Condition: "policies compare the name", Policy: names.By})
 		}
 	}
 	if len(rows) == 0 {
@@ -98,13 +102,6 @@ func rowOf(name string, one, others *answer.Answer) (row answer.Row, differs boo
 	case answer.Yes:
 	}
 	return row, one.Verdict != others.Verdict
-}
-
-func opposite(v answer.Verdict) authorizationv1alpha1.ConditionEffect {
-	if v == answer.Yes {
-		return authorizationv1alpha1.ConditionEffectDeny
-	}
-	return authorizationv1alpha1.ConditionEffectAllow
 }
 
 // addGranted adds the names in the roles of the user. What kube-apiserver lists is about the user of the client only.

@@ -109,33 +109,30 @@ var (
 // pattern or Stdin. Read returns the documents that could be read, and all errors.
 func Read(in io.Reader, filenames []string, recursive bool) (documents []Document, errs []error) {
 	hasStdin := false
+	add := func(found []Document, err error) {
+		documents = append(documents, found...)
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
 	for _, name := range filenames {
 		switch {
 		case name == Stdin && hasStdin:
-			errs = append(errs, errTwice)
+			add(nil, errTwice)
 		case name == Stdin:
 			hasStdin = true
-			found, err := readFile(stdinName, in)
-			documents, errs = append(documents, found...), appendError(errs, err)
+			add(readFile(stdinName, in))
 		case strings.HasPrefix(name, "http://"), strings.HasPrefix(name, "https://"):
-			errs = append(errs, fmt.Errorf("%s: %w", name, errURL))
+			add(nil, fmt.Errorf("%s: %w", name, errURL))
 		default:
 			paths, err := expand(name, recursive)
-			errs = appendError(errs, err)
+			add(nil, err)
 			for _, path := range paths {
-				found, err := openFile(path)
-				documents, errs = append(documents, found...), appendError(errs, err)
+				add(openFile(path))
 			}
 		}
 	}
 	return documents, errs
-}
-
-func appendError(errs []error, err error) []error {
-	if err == nil {
-		return errs
-	}
-	return append(errs, err)
 }
 
 // expand returns the files that a path or, if there is no such file, a pattern stands for, as kubectl does.

@@ -162,16 +162,12 @@ func (n *nearMiss) String() string {
 	if n.Object == "oldObject" {
 		of = " of the stored object"
 	}
+	text, now := "set "+n.Field+of+" to "+n.Value, " (now there is none)"
 	if n.Action == actionRemove {
-		text := "remove " + n.Field + of
-		if n.Old != "" {
-			text += " (now " + n.Old + ")"
-		}
-		return text
+		text, now = "remove "+n.Field+of, ""
 	}
-	text := "set " + n.Field + of + " to " + n.Value
 	if n.Old != "" {
-		return text + " (now " + n.Old + ")"
+		now = " (now " + n.Old + ")"
 	}
-	return text + " (now there is none)"
+	return text + now
 }

@@ -15,7 +15,6 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/component-helpers/auth/rbac/validation"
 
 	"github.com/proviso-authz/proviso/pkg/kubectl/printable"
@@ -140,12 +139,9 @@ func resourceOf(resource, group string) string {
 }
 
 func printRules(out io.Writer, rules []rule, headers bool) error {
-	w := printers.GetNewTabWriter(out)
-	if headers {
-		printable.WriteRow(w, "", "Resources", "Non-Resource URLs", "Resource Names", "Verbs")
-	}
+	table := &printable.Table{Headers: []string{"Resources", "Non-Resource URLs", "Resource Names", "Verbs"}, WithoutHeaders: !headers}
 	for _, r := range rules {
-		printable.WriteRow(w, "", r.Resource, "["+r.URL+"]", "["+r.Name+"]", fmt.Sprint(r.Verbs))
+		table.Add(nil, r.Resource, "["+r.URL+"]", "["+r.Name+"]", fmt.Sprint(r.Verbs))
 	}
-	return w.Flush()
+	return table.Print(out, 0)
 }

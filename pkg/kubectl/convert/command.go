@@ -17,7 +17,6 @@ import (
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	"k8s.io/cli-runtime/pkg/printers"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/kubectl/command"
@@ -198,8 +197,7 @@ func unbound(o *rbac.Objects) (names []string) {
 
 // printReport prints a row for each binding, and for each role without a binding.
 func printReport(out io.Writer, results []Result, unbound []string) error {
-	w := printers.GetNewTabWriter(out)
-	printable.WriteRow(w, "-", "SOURCE", "CONVERTED", "POLICIES", "REMARK")
+	table := &printable.Table{Headers: []string{"SOURCE", "CONVERTED", "POLICIES", "REMARK"}, Empty: "-"}
 	for i := range results {
 		r := &results[i]
 		converted := "yes"
@@ -215,10 +213,10 @@ func printReport(out io.Writer, results []Result, unbound []string) error {
 		for _, text := range r.LeftOut {
 			remarks = append(remarks, "left out: "+text)
 		}
-		printable.WriteRow(w, "-", r.Source, converted, strings.Join(r.Policies, ", "), strings.Join(append(remarks, r.Remarks...), "; "))
+		table.Add(nil, r.Source, converted, strings.Join(r.Policies, ", "), strings.Join(append(remarks, r.Remarks...), "; "))
 	}
 	for _, name := range unbound {
-		printable.WriteRow(w, "-", name, "allows nothing", "", "no binding refers to it")
+		table.Add(nil, name, "allows nothing", "", "no binding refers to it")
 	}
-	return w.Flush()
+	return table.Print(out, 0)
 }

@@ -10,7 +10,6 @@ package printable
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -120,12 +119,4 @@ func WriteYAML(out io.Writer, value any) error {
 	}
 	_, err = io.WriteString(out, EachLine(string(text)))
 	return err
-}
-
-// WriteRow writes a row of a table, with a text in place of empty cells. Flush of w returns its errors.
-func WriteRow(w io.Writer, empty string, cells ...string) {
-	for i := range cells {
-		cells[i] = cmp.Or(Text(cells[i]), empty)
-	}
-	_, _ = fmt.Fprintln(w, strings.Join(cells, "\t"))
 }

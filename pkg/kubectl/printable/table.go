@@ -27,6 +27,7 @@ type Table struct {
 	Headers []string
 	Empty   string
 	// Long is the column that goes below its rows in a table that is wider than the terminal. The last column follows it if the table is still too wide.
+	// With 0, no column does, and cells of any length widen their column, as in the tables of kubectl.
 	Long int
 	// WithoutHeaders leaves out the headers.
 	WithoutHeaders bool
@@ -48,7 +49,7 @@ func (t *Table) Print(out io.Writer, width int) error {
 	last := len(t.Headers) - 1
 	var moved []int
 	for _, column := range []int{t.Long, last} {
-		if width > 0 && t.width(moved) > width {
+		if t.Long > 0 && width > 0 && t.width(moved) > width {
 			moved = append(moved, column)
 		}
 	}
@@ -100,7 +101,7 @@ func (t *Table) widths() []int {
 	widths := make([]int, len(t.Headers))
 	measure := func(cells []string) {
 		for i, cell := range cells {
-			if n := utf8.RuneCountInString(cell); n <= maxPadded {
+			if n := utf8.RuneCountInString(cell); n <= maxPadded || t.Long == 0 {
 				widths[i] = max(widths[i], n+padding, minColumn)
 			}
 		}

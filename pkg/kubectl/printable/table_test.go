@@ -8,6 +8,7 @@ package printable_test
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,9 +41,14 @@ func TestTableWithoutTerminal(t *testing.T) {
 	rows := [][]string{{"a", strings.Repeat("x", 100), "", "ü"}, {"longer than the header", "ü", "c\x1b", ""}}
 	var want bytes.Buffer
 	w := printers.GetNewTabWriter(&want)
-	printable.WriteRow(w, "-", "A", "LONG", "C", "LAST")
-	for _, row := range rows {
-		printable.WriteRow(w, "-", row...)
+	for _, row := range append([][]string{{"A", "LONG", "C", "LAST"}}, rows...) {
+		cells := slices.Clone(row)
+		for i := range cells {
+			if cells[i] = printable.Text(cells[i]); cells[i] == "" {
+				cells[i] = "-"
+			}
+		}
+		_, _ = fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}
 	if err := w.Flush(); err != nil {
 		t.Fatal(err)

@@ -6,15 +6,14 @@ SPDX-License-Identifier: Apache-2.0
 package render
 
 import (
-	"bytes"
 	"cmp"
+	"io"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/pmezard/go-difflib/difflib"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/cli-runtime/pkg/printers"
 	"sigs.k8s.io/yaml"
 
 	"github.com/proviso-authz/proviso/pkg/barrier"
@@ -49,11 +48,8 @@ const (
 	bindingKind = "ValidatingAdmissionPolicyBinding"
 )
 
-// live is what a cluster has. A barrier without its label must be found, too.
-type live struct{ *admissionpolicy.Live }
-
 // compare compares barriers with what a cluster has, in the order of their names.
-func (l *live) compare(barriers []*barrier.Barrier) ([]comparison, error) {
+func compare(l *admissionpolicy.Live, barriers []*barrier.Barrier) ([]comparison, error) {
 	var comparisons []comparison
 	wanted := map[string]bool{}
 	for _, b := range barriers {
@@ -61,19 +57,19 @@ func (l *live) compare(barriers []*barrier.Barrier) ([]comparison, error) {
 			continue
 		}
 		wanted[b.Policy.Name] = true
-		c, err := l.compareOne(b)
+		c, err := compareOne(l, b)
 		if err != nil {
 			return nil, err
 		}
 		comparisons = append(comparisons, *c)
 	}
 	//guard:render-check-other-barriers
-	comparisons = append(comparisons, l.others(wanted)...)
+	comparisons = append(comparisons, others(l, wanted)...)
 	slices.SortFunc(comparisons, func(a, b comparison) int { return strings.Compare(a.name, b.name) })
 	return comparisons, nil
 }
 
-func (l *live) compareOne(b *barrier.Barrier) (*comparison, error) {
+func compareOne(l *admissionpolicy.Live, b *barrier.Barrier) (*comparison, error) {
 	c := &comparison{name: b.Policy.Name, policy: ownerOf(&b.Policy.ObjectMeta), status: same}
 	policy, hasPolicy := l.Policies[b.Policy.Name]
 	binding, hasBinding := l.Bindings[b.Binding.Name]
@@ -164,7 +160,7 @@ const contextLines = 3
 
 // others returns the barriers that no policy of the input has, also without their label, and bindings of others that bind a barrier. The
 // sentinel of the server is no barrier.
-func (l *live) others(wanted map[string]bool) []comparison {
+func others(l *admissionpolicy.Live, wanted map[string]bool) []comparison {
 	found := map[string]comparison{}
 	add := func(kind string, meta *metav1.ObjectMeta, bindsBarrier bool) {
 		if wanted[meta.Name] || meta.Name == barrier.SentinelName || !bindsBarrier && !isBarrier(meta) {
@@ -211,28 +207,19 @@ func ownerOf(meta *metav1.ObjectMeta) string {
 	return meta.Annotations[barrier.PolicyAnnotation]
 }
 
-// shownComparisons returns the table of all barriers, and the diffs after it.
-func shownComparisons(comparisons []comparison) (string, error) {
-	var text bytes.Buffer
-	w := printers.GetNewTabWriter(&text)
-	printable.WriteRow(w, "", "BARRIER", "POLICY", "STATUS", "REMARK")
+// printComparisons prints the table of all barriers, and the diffs after it.
+func printComparisons(out io.Writer, comparisons []comparison) error {
+	table, diffs := &printable.Table{Headers: []string{"BARRIER", "POLICY", "STATUS", "REMARK"}}, ""
 	for _, c := range comparisons {
-		printable.WriteRow(w, "", c.name, cmp.Or(c.policy, none), string(c.status), strings.Join(c.remarks, "; "))
-	}
-	if err := w.Flush(); err != nil {
-		return "", err
-	}
-	for _, c := range comparisons {
+		table.Add(nil, c.name, cmp.Or(c.policy, none), string(c.status), strings.Join(c.remarks, "; "))
 		for _, diff := range c.diffs {
-			text.WriteString("\n")
 			//guard:render-check-texts-cluster
-			text.WriteString(printable.EachLine(diff))
+			diffs += "\n" + printable.EachLine(diff)
 		}
 	}
-	return text.String(), nil
-}
-
-// areSame reports whether the cluster has all barriers, as they are, and no others.
-func areSame(comparisons []comparison) bool {
-	return !slices.ContainsFunc(comparisons, func(c comparison) bool { return c.status != same })
+	if err := table.Print(out, 0); err != nil {
+		return err
+	}
+	_, err := io.WriteString(out, diffs)
+	return err
 }

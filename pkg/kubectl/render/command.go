@@ -6,9 +6,11 @@ SPDX-License-Identifier: Apache-2.0
 package render
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -53,7 +55,7 @@ type options struct {
 func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.IOStreams) *cobra.Command {
 	o := &options{
 		Options: command.Options{IOStreams: streams, Flags: flags}, provisoNamespace: defaultNamespace,
-		output: command.Format{Value: document.YAML}, reportFormat: command.Format{Value: reportTable},
+		output: command.Format{Value: document.YAML}, reportFormat: command.Format{Value: "table"},
 	}
 	cmd := &cobra.Command{
 		Use:   "render -f FILENAME",
@@ -99,18 +101,12 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
 	return cmd
 }
 
-// The formats of the report.
-const (
-	reportTable = "table"
-	reportJSON  = "json"
-)
-
 func (o *options) addFlags(cmd *cobra.Command) {
 	fs := cmd.Flags()
 	o.files.AddFlags(fs, "Files or directories with policies. - is standard input.", "")
 	o.output.AddFlag(cmd, "output", "o", "Format of the manifests: 'yaml' or 'json'.", document.YAML, document.JSON)
 	fs.StringVar(&o.report, "report", o.report, "File for the report, instead of standard error. - is standard output; then no manifests are printed.")
-	o.reportFormat.AddFlag(cmd, "report-format", "", "Format of the report: 'table' or 'json'.", reportTable, reportJSON)
+	o.reportFormat.AddFlag(cmd, "report-format", "", "Format of the report: 'table' or 'json'.", "table", document.JSON)
 	fs.BoolVar(&o.strict, "strict", o.strict, "Fail, and print no manifests, if a part of a Deny policy or of a mapping cannot be translated.")
 	fs.BoolVar(&o.check, "check", o.check, "Compare the barriers with those in the cluster instead of printing them.")
 	defaults := manifest.DefaultIdentities(defaultNamespace)
@@ -273,22 +269,22 @@ func (o *options) writeReport(r *report) error {
 	if o.check && o.report == "" {
 		return nil
 	}
-	text, err := r.table()
-	if o.reportFormat.Value == reportJSON {
-		var content []byte
-		content, err = printable.Indented(r, "    ")
-		text = string(content)
+	var text bytes.Buffer
+	write := r.print
+	if o.reportFormat.Value == document.JSON {
+		write = func(out io.Writer) error { return printable.WriteJSON(out, r, "    ") }
 	}
+	err := write(&text)
 	if err != nil {
 		return err
 	}
 	switch o.report {
 	case "":
-		_, err = fmt.Fprint(o.ErrOut, text)
+		_, err = text.WriteTo(o.ErrOut)
 	case document.Stdin:
-		_, err = fmt.Fprint(o.Out, text)
+		_, err = text.WriteTo(o.Out)
 	default:
-		if err = os.WriteFile(o.report, []byte(text), 0o644); err != nil {
+		if err = os.WriteFile(o.report, text.Bytes(), 0o644); err != nil {
 			err = fmt.Errorf("--report: %w", err)
 		}
 	}
@@ -305,18 +301,14 @@ func (o *options) compare(ctx context.Context, barriers []*barrier.Barrier) erro
 	if err != nil {
 		return err
 	}
-	comparisons, err := (&live{found}).compare(barriers)
+	comparisons, err := compare(found, barriers)
 	if err != nil {
 		return err
 	}
-	text, err := shownComparisons(comparisons)
-	if err != nil {
+	if err := printComparisons(o.Out, comparisons); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprint(o.Out, text); err != nil {
-		return err
-	}
-	if !areSame(comparisons) {
+	if slices.ContainsFunc(comparisons, func(c comparison) bool { return c.status != same }) {
 		return command.Found(nil) // as kubectl diff
 	}
 	return nil

@@ -6,14 +6,13 @@ SPDX-License-Identifier: Apache-2.0
 package render
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
 
-	"k8s.io/cli-runtime/pkg/printers"
 	"k8s.io/client-go/tools/cache"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
@@ -106,12 +105,9 @@ func (r *report) untranslated() (count int) {
 	return count
 }
 
-// table returns the report as text. Its last line is a summary.
-func (r *report) table() (string, error) {
-	var text bytes.Buffer
-	w := printers.GetNewTabWriter(&text)
-	row := func(cells ...string) { printable.WriteRow(w, "", cells...) }
-	row("POLICY", "RULE", "VERBS", "RESOURCES", "TRANSLATED", "REMARK")
+// print prints the report as a table. Its last line is a summary.
+func (r *report) print(out io.Writer) error {
+	table := &printable.Table{Headers: []string{"POLICY", "RULE", "VERBS", "RESOURCES", "TRANSLATED", "REMARK"}}
 	barriers := 0
 	for i := range r.Policies {
 		p := &r.Policies[i]
@@ -119,7 +115,7 @@ func (r *report) table() (string, error) {
 			barriers++
 		}
 		if p.Reason != "" {
-			row(p.title(), none, none, none, "no", p.Reason)
+			table.Add(nil, p.title(), none, none, none, "no", p.Reason)
 		}
 		for _, rule := range p.Rules {
 			translated, remark := "no", rule.Reason
@@ -129,18 +125,18 @@ func (r *report) table() (string, error) {
 					remark = "Audit: the barrier warns, and refuses nothing"
 				}
 			}
-			row(p.title(), strconv.Itoa(rule.Rule), strings.Join(rule.Verbs, ","), strings.Join(rule.Resources, ","), translated, remark)
+			table.Add(nil, p.title(), strconv.Itoa(rule.Rule), strings.Join(rule.Verbs, ","), strings.Join(rule.Resources, ","), translated, remark)
 		}
 	}
-	if err := w.Flush(); err != nil {
-		return "", err
+	if err := table.Print(out, 0); err != nil {
+		return err
 	}
-	fmt.Fprintf(&text, "\n%s of %s.", counted(barriers, "barrier", "barriers"), counted(len(r.Policies), "policy", "policies"))
+	summary := fmt.Sprintf("\n%s of %s.", counted(barriers, "barrier", "barriers"), counted(len(r.Policies), "policy", "policies"))
 	if n := r.untranslated(); n > 0 {
-		fmt.Fprintf(&text, " %s of %s not translated: no barrier refuses these requests.", counted(n, "part", "parts"), r.subject())
+		summary += fmt.Sprintf(" %s of %s not translated: no barrier refuses these requests.", counted(n, "part", "parts"), r.subject())
 	}
-	text.WriteString("\n")
-	return text.String(), nil
+	_, err := fmt.Fprintln(out, summary)
+	return err
 }
 
 // none is a cell without a value.

@@ -10,7 +10,9 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
 
+	"go.yaml.in/yaml/v3"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -97,4 +99,109 @@ func (q *question) lineOf(err *document.Error) int {
 		path = m[1]
 	}
 	return find(text, begin, path).line
+}
+
+// step is a step of the path of a field: a name, an index or a key in brackets.
+var step = regexp.MustCompile(`^\.?([^.\[\]]+)|^\[([^\]]*)\]`)
+
+// found is a field in a text, or what there is of its path.
+type found struct {
+	// lines are the lines of the text.
+	lines []string
+	// line is the line of the field, from 1. If the field is not there, it is the line of the field around it, or the first line of the document that has more
+	// than comments.
+	line int
+	// value is the value of the field, or nil, and begin the line of the text with which its document begins.
+	value *yaml.Node
+	begin int
+}
+
+// find finds a field of the document that begins in a line of a text.
+func find(text string, begin int, path string) *found {
+	f := &found{lines: strings.SplitAfter(text, "\n"), line: begin, begin: begin}
+	if begin > len(f.lines) {
+		return f
+	}
+	root := &yaml.Node{}
+	// The decoder stops at the next document.
+	if yaml.NewDecoder(strings.NewReader(strings.Join(f.lines[begin-1:], ""))).Decode(root) != nil || len(root.Content) == 0 {
+		return f
+	}
+	node, line := root.Content[0], root.Content[0].Line
+	for path != "" {
+		m := step.FindStringSubmatch(path)
+		if m == nil {
+			break
+		}
+		path = path[len(m[0]):]
+		next, at := child(node, m[1]+m[2])
+		if next == nil {
+			break
+		}
+		node, line = next, at
+	}
+	f.line = begin + line - 1
+	if path == "" {
+		f.value = node
+	}
+	return f
+}
+
+// lineOf returns the line of the text with a place in the value of the field, whose lines and columns count from 1. YAML may fold the lines of a value, so that the
+// characters before the place are counted, without white space.
+func (f *found) lineOf(line, column int) int {
+	if f.value == nil || f.value.Kind != yaml.ScalarNode {
+		return f.line
+	}
+	before, all := 0, 0
+	for i, text := range strings.Split(f.value.Value, "\n") {
+		for j, r := range []rune(text) {
+			if unicode.IsSpace(r) {
+				continue
+			}
+			if all++; i+1 < line || i+1 == line && j+1 < column {
+				before++
+			}
+		}
+	}
+	before = min(before, all-1) // a place behind the end is at the last character
+	at, from := f.begin+f.value.Line-1, f.value.Column-1
+	switch f.value.Style &^ yaml.TaggedStyle {
+	case yaml.LiteralStyle, yaml.FoldedStyle: // the text begins below | or >
+		at, from = at+1, 0
+	case yaml.DoubleQuotedStyle, yaml.SingleQuotedStyle:
+		from++
+	case yaml.TaggedStyle, yaml.FlowStyle:
+	}
+	for ; at <= len(f.lines); at, from = at+1, 0 {
+		runes := []rune(f.lines[at-1])
+		for _, r := range runes[min(from, len(runes)):] {
+			switch {
+			case unicode.IsSpace(r):
+			case before <= 0:
+				return at
+			default:
+				before--
+			}
+		}
+	}
+	return f.line
+}
+
+// child returns a field of a map or an element of a list, and its line.
+func child(node *yaml.Node, name string) (*yaml.Node, int) {
+	switch node.Kind {
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			if node.Content[i].Value == name {
+				return node.Content[i+1], node.Content[i].Line
+			}
+		}
+	case yaml.SequenceNode:
+		if index, err := strconv.Atoi(name); err == nil && index >= 0 && index < len(node.Content) {
+			return node.Content[index], node.Content[index].Line
+		}
+	case yaml.DocumentNode, yaml.ScalarNode, yaml.AliasNode:
+	}
+	return nil, 0
 }

@@ -18,7 +18,6 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
 	"k8s.io/apiserver/pkg/cel/environment"
 
-	"github.com/proviso-authz/proviso/pkg/barrier"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 )
 
@@ -47,17 +46,6 @@ func (p *policy) paramKind() *schema.GroupVersionKind {
 // reads reports whether an expression may read a variable or a field. A text that only looks like it counts, too.
 func (p *policy) reads(name string) bool {
 	return slices.ContainsFunc(expressionsOf(p.ValidatingAdmissionPolicy), func(e expression) bool { return strings.Contains(e.GetExpression(), name) })
-}
-
-// newPolicy sets the defaults of a policy as kube-apiserver does, validates it and compiles it.
-func newPolicy(object *admissionregistrationv1.ValidatingAdmissionPolicy) (*policy, field.ErrorList) {
-	object.Spec = *barrier.DefaultedPolicy(object)
-	p := &policy{ValidatingAdmissionPolicy: object}
-	errs := validatePolicy(object)
-	if len(errs) == 0 {
-		errs = p.compile()
-	}
-	return p, errs
 }
 
 // expression is an expression of a policy, with its field.

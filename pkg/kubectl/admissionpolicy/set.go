@@ -102,12 +102,16 @@ func (l *loader) policyOrBinding(d document.Document, typeMeta metav1.TypeMeta) 
 	switch object := object.(type) {
 	case *admissionregistrationv1.ValidatingAdmissionPolicy:
 		if l.IsNew(d.Source, titleOf(kindPolicy, object), object.Name) {
-			p, errs := newPolicy(object)
+			p := &policy{ValidatingAdmissionPolicy: object, source: d.Source}
+			l.policies[object.Name] = p
+			object.Spec = *barrier.DefaultedPolicy(object) // as kube-apiserver does
+			errs := validatePolicy(object)
+			if len(errs) == 0 {
+				errs = p.compile()
+			}
 			for _, err := range errs {
 				l.Fail(d.Source, p.title(), err)
 			}
-			p.source = d.Source
-			l.policies[object.Name] = p
 		}
 	case *admissionregistrationv1.ValidatingAdmissionPolicyBinding:
 		if l.IsNew(d.Source, titleOf(kindBinding, object), object.Name) {

@@ -203,7 +203,10 @@ func (o *options) changes(ctx context.Context, granted []rbacv1.PolicyRule) (cha
 		if a.Verdict != answer.YesIf {
 			next.rows = []answer.Row{{Description: a.Why()}}
 		}
-		if same := slices.IndexFunc(changes, next.isAlike); same >= 0 {
+		same := slices.IndexFunc(changes, func(c *change) bool {
+			return c.resource == next.resource && c.answer.Verdict == next.answer.Verdict && slices.Equal(c.rows, next.rows)
+		})
+		if same >= 0 {
 			changes[same].verbs = append(changes[same].verbs, actions[i].Verb)
 			continue
 		}
@@ -291,12 +294,6 @@ func (o *options) actionsOn(version schema.GroupVersion, r *metav1.APIResource) 
 
 func nameOf(q *question.Question) string {
 	return resourceOf(q.Resource.Resource+"/"+q.Subresource, q.Resource.Group)
-}
-
-// isAlike reports whether two changes differ in the verb alone.
-func (c *change) isAlike(other *change) bool {
-	return c.resource == other.resource && c.answer.Verdict == other.answer.Verdict &&
-		slices.Equal(c.rows, other.rows)
 }
 
 func printChanges(out io.Writer, changes []*change, headers bool, screen *terminal.Terminal) error {

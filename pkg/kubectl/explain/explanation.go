@@ -232,14 +232,13 @@ func (x *explainer) markDeciding(e *explanation, decisions *simulation.Decisions
 			continue
 		}
 		for _, p := range m.Policies {
-			name := strings.TrimPrefix(p.Policy, "policy=")
 			if e.Decision == answer.No && e.WithObject == "" && p.Effect == authorization.EffectAllow && p.Result == resultUnknown && decider < 0 {
 				p.Result = resultNever
 			}
 			switch {
 			case e.Decision == answer.YesIf:
 				p.Decides = p.Result == resultUnknown
-			case slices.Contains(named, name):
+			case slices.Contains(named, p.Policy):
 				p.Decides = decider >= 0 || p.Effect != authorization.EffectDeny
 			case decider < 0:
 				p.Decides = p.Effect == authorization.EffectAllow && p.Result != "true" || p.Effect == authorization.EffectNoOpinion && p.Result != "false"
@@ -249,7 +248,8 @@ func (x *explainer) markDeciding(e *explanation, decisions *simulation.Decisions
 }
 
 func (x *explainer) policyOf(traced *engine.PolicyTrace) *policy {
-	p := &policy{Policy: nameOf(traced.Key), Effect: traced.Effect, Description: traced.Description, Result: "true"}
+	name := cache.NewObjectName(traced.Key.Namespace, traced.Key.Name).String() // as reasons have it
+	p := &policy{Policy: name, Effect: traced.Effect, Description: traced.Description, Result: "true"}
 	switch {
 	case traced.IsUnconditional:
 	case traced.Condition == nil:
@@ -261,9 +261,6 @@ func (x *explainer) policyOf(traced *engine.PolicyTrace) *policy {
 	}
 	return p
 }
-
-// nameOf returns the name of a policy as reasons have it.
-func nameOf(key engine.Key) string { return cache.NewObjectName(key.Namespace, key.Name).String() }
 
 // resultOf returns the result of a condition or of a part of it that is a bool.
 func resultOf(traced *partial.Trace) string {

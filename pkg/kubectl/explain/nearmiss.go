@@ -243,22 +243,21 @@ func (s *search) try(ctx context.Context) (*nearMiss, error) {
 
 func (s *search) nearMissOf(c candidate) *nearMiss {
 	miss := &nearMiss{Object: string(s.variable), Field: pathText(c.path), Action: actionSet}
-	old, has := valueAt(s.object, c.path)
 	//guard:explain-secrets-near-misses
 	isHidden := s.secrecy.hides(namesOf(c.path))
-	switch {
-	case c.remove:
-		miss.Action = actionRemove
-	case isHidden:
-		miss.Value = notShown
-	default:
-		miss.Value = jsonText(c.to, maxMissBytes)
+	shown := func(v any, most int) string {
+		if isHidden {
+			return notShown
+		}
+		return jsonText(v, most)
 	}
-	switch {
-	case has && isHidden:
-		miss.Old = notShown
-	case has:
-		miss.Old = jsonText(old, maxValueBytes)
+	if c.remove {
+		miss.Action = actionRemove
+	} else {
+		miss.Value = shown(c.to, maxMissBytes)
+	}
+	if old, has := valueAt(s.object, c.path); has {
+		miss.Old = shown(old, maxValueBytes)
 	}
 	return miss
 }
@@ -321,22 +320,20 @@ func (s *search) collectClause(clause *partial.Trace) {
 			return
 		}
 		data, ok := dataOf(t.Value)
-		if list, isList := data.([]any); ok && isList {
+		if !ok {
+			return
+		}
+		list, isList := data.([]any)
+		if isList || depth > 1 {
 			far = append(far, data)
-			for _, element := range list {
-				if depth <= 1 {
-					near = append(near, element)
-				} else {
-					far = append(far, element)
-				}
-			}
 		}
 		switch {
-		case !ok:
-		case depth == 1:
-			near = append(near, data)
 		case depth > 1:
-			far = append(far, data)
+			far = append(far, list...)
+		case depth == 1:
+			near = append(append(near, list...), data)
+		default:
+			near = append(near, list...)
 		}
 	})
 	for _, path := range fields {
@@ -488,13 +485,11 @@ func (s *search) add(r rank, path []any, to any) {
 
 // kindOf returns the kind of a value in JSON, in which all numbers have one kind.
 func kindOf(v any) reflect.Kind {
-	switch v.(type) {
-	case int64, float64:
+	kind := reflect.ValueOf(v).Kind()
+	if kind == reflect.Int64 {
 		return reflect.Float64
-	case nil:
-		return reflect.Invalid
 	}
-	return reflect.TypeOf(v).Kind()
+	return kind
 }
 
 // settable are the fields of metadata that a user chooses.

@@ -210,11 +210,6 @@ func (l *Loader) Sorted() []Policy {
 	return slices.SortedFunc(slices.Values(l.policies), func(a, b Policy) int { return a.Key.Compare(b.Key) })
 }
 
-// Specs returns the specifications of the policies.
-func (l *Loader) Specs() map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec {
-	return SpecsOf(l.policies)
-}
-
 // SpecsOf returns the specifications of policies.
 func SpecsOf(policies []Policy) map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec {
 	specs := map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec{}

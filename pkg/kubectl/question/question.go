@@ -133,7 +133,7 @@ func resourceFor(mapper meta.RESTMapper, argument string, warn func(string)) (sc
 	if err == nil {
 		return found, nil
 	}
-	if isUnreachable(err) {
+	if _, isUnreachable := errors.AsType[*url.Error](err); isUnreachable {
 		return found, err
 	}
 	if !nonStandardResources.Has(groupResource.String()) {
@@ -144,12 +144,6 @@ func resourceFor(mapper meta.RESTMapper, argument string, warn func(string)) (sc
 		warn(text)
 	}
 	return schema.GroupVersionResource{Resource: argument}, nil
-}
-
-// isUnreachable reports whether no server has answered.
-func isUnreachable(err error) bool {
-	_, isURL := errors.AsType[*url.Error](err)
-	return isURL
 }
 
 // checkResource warns of an unknown verb, of a namespace for a resource that has none, and of a subresource that is written as a name.

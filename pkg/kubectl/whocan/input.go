@@ -72,7 +72,7 @@ func (o *options) readFiles(ctx context.Context, target string, compiler *partia
 		return nil, errEmpty
 	}
 	o.WarnOthers(loader.Others)
-	return &input{permissions: objects.Permissions(), policies: loader.Specs()}, nil
+	return &input{permissions: objects.Permissions(), policies: policyfile.SpecsOf(loader.Sorted())}, nil
 }
 
 // warningWithoutProviso is for a cluster that serves no policies.

@@ -120,8 +120,9 @@ func (p *policy) needsMore(r requester) bool {
 			return true
 		}
 	}
+	// The names of the members of a group are not known.
 	//guard:who-can-names-members
-	return !r.hasName() && p.expression.ReadsRequestField("userInfo")
+	return r.subject.Kind == rbacv1.GroupKind && p.expression.ReadsRequestField("userInfo")
 }
 
 // isUnconditional reports whether the policy applies to each request that its rules match.

@@ -21,9 +21,6 @@ type requester struct {
 	user    *user.DefaultInfo
 }
 
-// hasName reports whether the name of the user is known. The members of a group are not.
-func (r requester) hasName() bool { return r.subject.Kind != rbacv1.GroupKind }
-
 // normalized returns a subject that is the same for the same users: a service account is never a user.
 func normalized(s rbacv1.Subject) rbacv1.Subject {
 	if s.Kind == rbacv1.UserKind {
@@ -69,12 +66,7 @@ func groupsOfMembers(group string) []string {
 	return groups
 }
 
-// compareSubjects orders subjects by kind, namespace and name.
-func compareSubjects(a, b rbacv1.Subject) int {
-	return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
-}
-
-// requestersOf returns each subject of some lists once.
+// requestersOf returns each subject of some lists once, in the order of kinds, namespaces and names.
 func requestersOf(lists ...[]rbacv1.Subject) []requester {
 	var subjects []rbacv1.Subject
 	for _, list := range lists {
@@ -82,7 +74,9 @@ func requestersOf(lists ...[]rbacv1.Subject) []requester {
 			subjects = append(subjects, normalized(s))
 		}
 	}
-	slices.SortFunc(subjects, compareSubjects)
+	slices.SortFunc(subjects, func(a, b rbacv1.Subject) int {
+		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
 	var requesters []requester
 	for _, s := range slices.Compact(subjects) {
 		requesters = append(requesters, requesterOf(s))

@@ -46,20 +46,14 @@ func (t *Table) Add(below func() []string, cells ...string) {
 
 // Print prints the table for a terminal with a width. 0 is no terminal: every row is one line then.
 func (t *Table) Print(out io.Writer, width int) error {
-	last := len(t.Headers) - 1
+	last, widths := len(t.Headers)-1, t.widths()
 	var moved []int
-	for _, column := range []int{t.Long, last} {
-		if t.Long > 0 && width > 0 && t.width(moved) > width {
-			moved = append(moved, column)
-		}
-	}
-	widths := t.widths()
-	var text strings.Builder
-	write := func(cells []string) {
+	row := func(cells []string) string {
 		end := last
 		for slices.Contains(moved, end) {
 			end--
 		}
+		var text strings.Builder
 		for i, cell := range cells[:end+1] {
 			if slices.Contains(moved, i) {
 				continue
@@ -69,13 +63,20 @@ func (t *Table) Print(out io.Writer, width int) error {
 				text.WriteString(strings.Repeat(" ", max(widths[i]-utf8.RuneCountInString(cell), padding)))
 			}
 		}
-		text.WriteString("\n")
+		return text.String()
 	}
+	isWide := func(cells []string) bool { return utf8.RuneCountInString(row(cells)) > width }
+	for _, column := range []int{t.Long, last} {
+		if t.Long > 0 && width > 0 && slices.ContainsFunc(t.rows, isWide) {
+			moved = append(moved, column)
+		}
+	}
+	var text strings.Builder
 	if !t.WithoutHeaders {
-		write(t.Headers)
+		text.WriteString(row(t.Headers) + "\n")
 	}
 	for i, cells := range t.rows {
-		write(cells)
+		text.WriteString(row(cells) + "\n")
 		for _, column := range moved {
 			lines := []string{cells[column]}
 			if column == t.Long && t.below[i] != nil {
@@ -113,23 +114,4 @@ func (t *Table) widths() []int {
 		measure(cells)
 	}
 	return widths
-}
-
-// width returns the width of the longest row without some columns.
-func (t *Table) width(without []int) (longest int) {
-	widths := t.widths()
-	for _, cells := range t.rows {
-		width := 0
-		for i, cell := range cells {
-			n := utf8.RuneCountInString(cell)
-			if i < len(cells)-1 {
-				n = max(widths[i], n+padding)
-			}
-			if !slices.Contains(without, i) {
-				width += n
-			}
-		}
-		longest = max(longest, width)
-	}
-	return longest
 }

@@ -115,11 +115,7 @@ func comparison(e ast.Expr) (string, bool) {
 			return map[bool]string{true: "always", false: "never"}[b], true
 		}
 	case ast.SelectKind:
-		if e.AsSelect().IsTestOnly() {
-			return testedField(e, "is set")
-		}
-		f, ok := leafOf(e)
-		return f.name + " is true", ok && !f.isOptional
+		return selected(e, "is set", "is true")
 	case ast.CallKind:
 		return call(e.AsCall())
 	default:
@@ -130,11 +126,8 @@ func comparison(e ast.Expr) (string, bool) {
 func call(c ast.CallExpr) (string, bool) {
 	args := c.Args()
 	switch name := c.FunctionName(); {
-	case name == operators.LogicalNot && args[0].Kind() == ast.SelectKind && args[0].AsSelect().IsTestOnly():
-		return testedField(args[0], "is not set")
 	case name == operators.LogicalNot && args[0].Kind() == ast.SelectKind:
-		f, ok := leafOf(args[0])
-		return f.name + " is false", ok && !f.isOptional
+		return selected(args[0], "is not set", "is false")
 	case comparisons[name] != "" && len(args) == 2:
 		return compared(args[0], name, args[1])
 	case name == operators.In && args[1].Kind() == ast.ListKind:
@@ -187,9 +180,14 @@ func oneOf(left ast.Expr, list ast.ListExpr) (string, bool) {
 	return f.name + " is one of " + strings.Join(values, ", "), true
 }
 
-func testedField(e ast.Expr, word string) (string, bool) {
+// selected returns the words of a field that has() tests, or that is a bool.
+func selected(e ast.Expr, tested, value string) (string, bool) {
+	if !e.AsSelect().IsTestOnly() {
+		f, ok := leafOf(e)
+		return f.name + " " + value, ok && !f.isOptional
+	}
 	operand, ok := fieldOf(e.AsSelect().Operand())
-	return operand.child(e.AsSelect().FieldName()).name + " " + word, ok && operand.absent == nil && !operand.isOptional
+	return operand.child(e.AsSelect().FieldName()).name + " " + tested, ok && operand.absent == nil && !operand.isOptional
 }
 
 // field is a field of an object.

@@ -48,7 +48,9 @@ func List(ctx context.Context, client admissionregistrationclient.Admissionregis
 	if err != nil {
 		return nil, err
 	}
-	return l, rbac.EachItem(ctx, client.ValidatingAdmissionPolicyBindings().List, func(b *admissionregistrationv1.ValidatingAdmissionPolicyBinding) { l.Bindings[b.Name] = b })
+	return l, rbac.EachItem(ctx, client.ValidatingAdmissionPolicyBindings().List, func(b *admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
+		l.Bindings[b.Name] = b
+	})
 }
 
 var (

@@ -194,13 +194,11 @@ func validateMatchResources(m *admissionregistrationv1.MatchResources, path *fie
 }
 
 func validateRule(rule *admissionregistrationv1.NamedRuleWithOperations, path *field.Path) (errs field.ErrorList) {
-	for i, operation := range rule.Operations {
-		errs = append(errs, validateValue(operation, path.Child("operations").Index(i), admissionregistrationv1.OperationAll, admissionregistrationv1.Create, admissionregistrationv1.Update,
-			admissionregistrationv1.Delete, admissionregistrationv1.Connect)...)
-	}
 	operations := make([]string, len(rule.Operations))
 	for i, operation := range rule.Operations {
 		operations[i] = string(operation)
+		errs = append(errs, validateValue(operation, path.Child("operations").Index(i), admissionregistrationv1.OperationAll, admissionregistrationv1.Create, admissionregistrationv1.Update,
+			admissionregistrationv1.Delete, admissionregistrationv1.Connect)...)
 	}
 	for _, part := range []struct {
 		name   string

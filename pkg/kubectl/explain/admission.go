@@ -59,6 +59,7 @@ func (x *explainer) addRefusals(ctx context.Context, e *explanation, refusals []
 // another result: a request has other fields for a ValidatingAdmissionPolicy than for a policy of Proviso.
 func (x *explainer) traceValidation(ctx context.Context, f *admissionpolicy.Failed) (*partial.Trace, error) {
 	a := x.request.Spec.ResourceAttributes
+	resource := strings.TrimSuffix(a.Resource+"/"+a.Subresource, "/")
 	if f.Condition == "" {
 		return nil, nil //nolint:nilnil // its parameter cannot be written down
 	}
@@ -68,7 +69,7 @@ func (x *explainer) traceValidation(ctx context.Context, f *admissionpolicy.Fail
 	}
 	source, err := x.compilers.SourceOf(map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec{{Name: "validation"}: {
 		Effect: policyv1alpha1.PolicyEffectDeny, Condition: "!(" + f.Condition + "\n)", Variables: variables,
-		Rules: []policyv1alpha1.PolicyRule{{Verbs: []string{a.Verb}, APIGroups: []string{a.Group}, APIVersions: []string{a.Version}, Resources: []string{strings.TrimSuffix(a.Resource+"/"+a.Subresource, "/")}}},
+		Rules: []policyv1alpha1.PolicyRule{{Verbs: []string{a.Verb}, APIGroups: []string{a.Group}, APIVersions: []string{a.Version}, Resources: []string{resource}}},
 	}})
 	if err != nil {
 		return nil, nil //nolint:nilerr,nilnil // the engine has not all that admission has

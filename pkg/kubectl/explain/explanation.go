@@ -159,11 +159,9 @@ func (x *explainer) explain(ctx context.Context) (*explanation, error) {
 		for i := range step.Policies {
 			m.Policies = append(m.Policies, x.policyOf(&step.Policies[i]))
 		}
-		if !isDecided && (m.Opinion == opinionAllow || m.Opinion == opinionDeny) {
-			m.Decides, isDecided = true, true
-		}
-		if !isDecided && m.Opinion == opinionConditions {
-			isDecided = true // the opinions after it count only if its conditions have none
+		if !isDecided && m.Opinion != opinionNone && m.Opinion != opinionUnknown {
+			// The opinions after conditions count only if the conditions have none.
+			m.Decides, isDecided = m.Opinion != opinionConditions, true
 		}
 		e.Chain = append(e.Chain, m)
 	}

@@ -131,15 +131,15 @@ func (x *explainer) findNearMiss(ctx context.Context, e *explanation) error {
 		e.NoNearMiss = noMissNoObject
 		return nil
 	}
-	s := &search{explainer: x, variable: variable, kind: openapi.KindOf(x.schemas, (&unstructured.Unstructured{Object: object}).GroupVersionKind()), object: object, stored: objects[cel.OldObject]}
+	kind := openapi.KindOf(x.schemas, (&unstructured.Unstructured{Object: object}).GroupVersionKind())
+	s := &search{explainer: x, variable: variable, kind: kind, object: object, stored: objects[cel.OldObject], constants: map[string][]any{}}
 	for _, decides := range []bool{true, false} {
 		for _, m := range e.Chain {
 			for _, p := range m.Policies {
-				if p.Decides != decides {
-					continue
-				}
 				for _, traced := range p.traces() {
-					s.collect(traced)
+					if p.Decides == decides {
+						s.collect(traced)
+					}
 				}
 			}
 		}
@@ -413,9 +413,6 @@ func (s *search) change(clause *partial.Trace, path []any, near, far []any) {
 
 // addConstants adds the values with which other policies compare the same field.
 func (s *search) addConstants(path []any, values []any) {
-	if s.constants == nil {
-		s.constants = map[string][]any{}
-	}
 	key := pathText(path)
 	for _, v := range s.constants[key] {
 		s.add(rankOther, path, v)

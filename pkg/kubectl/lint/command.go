@@ -262,8 +262,8 @@ func printText(out io.Writer, findings []finding) error {
 
 var errNotServed = errors.New("the cluster does not serve policy.proviso.dev/v1alpha1")
 
-// warningsOf returns what the server warns of if a policy is created, by a dry run. It also warns if the policy exists. An error says that the server refuses the policy, and
-// obstacle that the server has not checked it.
+// warningsOf returns what the server warns of if a policy is created, by a dry run. It also warns if the policy exists. An error says that the server refuses
+// the policy, and obstacle that the server has not checked it.
 func (l *linter) warningsOf(ctx context.Context, p *policyfile.Policy) (warnings []string, obstacle, err error) {
 	ctx = command.WithWarnings(ctx, func(text string) bool {
 		warnings = append(warnings, text)

@@ -284,13 +284,9 @@ func (r *fileReader) creation(d document.Document, warn func(string)) (string, e
 			}
 		}
 	}
-	text, err := yaml.Marshal(map[string]any{
-		"apiVersion": authorizationv1alpha1.SchemeGroupVersion.String(), "kind": kindRequest,
-		"spec": map[string]any{"user": cmp.Or(user, exampleUser), "resourceAttributes": map[string]any{
-			"verb": q.Verb, "group": q.Resource.Group, "version": q.Resource.Version, "resource": q.Resource.Resource, "namespace": q.Namespace,
-		}},
-	})
-	return string(text), err
+	return review(nil, "", kindRequest, "spec", map[string]any{"user": cmp.Or(user, exampleUser), "resourceAttributes": map[string]any{
+		"verb": q.Verb, "group": q.Resource.Group, "version": q.Resource.Version, "resource": q.Resource.Resource, "namespace": q.Namespace,
+	}})
 }
 
 // documentText returns a document as text.

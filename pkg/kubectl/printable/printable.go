@@ -111,7 +111,7 @@ func EachLine(text string) string {
 	return escaped.String()
 }
 
-// WriteYAML writes a value for programs.
+// WriteYAML writes a value for programs as YAML, with the characters that Text would escape as escape sequences.
 func WriteYAML(out io.Writer, value any) error {
 	text, err := yaml.Marshal(value)
 	if err != nil {

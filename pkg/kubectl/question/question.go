@@ -277,8 +277,8 @@ func isSpecial(r rune) bool {
 // ErrNamespace is the error of a question without a server that has no namespace.
 var ErrNamespace = errors.New("with -f, you must specify --namespace or --all-namespaces: no kubeconfig is read")
 
-// ReadWithoutServer is Read without a server, and reads TYPE or TYPE/NAME with the resources of Kubernetes. If Kubernetes does not have it, it is taken as it is, as
-// RESOURCE.VERSION.GROUP or RESOURCE.GROUP.
+// ReadWithoutServer is Read without a server, and reads TYPE or TYPE/NAME with the resources of Kubernetes. If Kubernetes does not have it, it is taken as
+// it is, as RESOURCE.VERSION.GROUP or RESOURCE.GROUP.
 func (q *Question) ReadWithoutServer(o *command.Options, argument string) {
 	if IsURL(argument) {
 		q.ReadURL(argument, o.Warn)

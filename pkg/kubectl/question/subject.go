@@ -53,14 +53,10 @@ func SubjectWithoutServer(flags *genericclioptions.ConfigFlags) *authenticationv
 
 // subjectOf returns the user that a server would impersonate, with the groups that the server adds.
 func subjectOf(as *rest.ImpersonationConfig) *authenticationv1.UserInfo {
-	s := &authenticationv1.UserInfo{Username: as.UserName, UID: as.UID, Groups: slices.Clone(as.Groups)}
+	s := &authenticationv1.UserInfo{Username: as.UserName, UID: as.UID, Groups: slices.Clone(as.Groups), Extra: map[string]authenticationv1.ExtraValue{}}
 	for _, key := range slices.Sorted(maps.Keys(as.Extra)) {
-		values := as.Extra[key]
-		if s.Extra == nil {
-			s.Extra = map[string]authenticationv1.ExtraValue{}
-		}
 		name := strings.ToLower(key) // as the names of the headers are
-		s.Extra[name] = append(s.Extra[name], values...)
+		s.Extra[name] = append(s.Extra[name], as.Extra[key]...)
 	}
 	if namespace, _, err := serviceaccount.SplitUsername(s.Username); err == nil && len(s.Groups) == 0 {
 		s.Groups = serviceaccount.MakeGroupNames(namespace)

@@ -190,7 +190,9 @@ func Read(ctx context.Context, client rbacclient.RbacV1Interface, namespace stri
 			o.Unread = append(o.Unread, kind)
 		}
 	}
-	note(KindClusterRoleBinding, EachItem(ctx, client.ClusterRoleBindings().List, func(b *rbacv1.ClusterRoleBinding) { o.ClusterRoleBindings = append(o.ClusterRoleBindings, *b) }))
+	note(KindClusterRoleBinding, EachItem(ctx, client.ClusterRoleBindings().List, func(b *rbacv1.ClusterRoleBinding) {
+		o.ClusterRoleBindings = append(o.ClusterRoleBindings, *b)
+	}))
 	note(KindRoleBinding, EachItem(ctx, client.RoleBindings(namespace).List, func(b *rbacv1.RoleBinding) { o.RoleBindings = append(o.RoleBindings, *b) }))
 	note(KindClusterRole, EachItem(ctx, client.ClusterRoles().List, func(r *rbacv1.ClusterRole) { o.ClusterRoles = append(o.ClusterRoles, *r) }))
 	note(KindRole, EachItem(ctx, client.Roles(namespace).List, func(r *rbacv1.Role) { o.Roles = append(o.Roles, *r) }))

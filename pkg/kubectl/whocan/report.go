@@ -83,7 +83,7 @@ type part struct {
 
 	// variables are the variables of a policy.
 	variables []policyv1alpha1.Variable
-	// result says whether it always does it, and only is about which narrower requests.
+	// result is always or onCondition. only is not empty if the part is about narrower requests than the question.
 	result result
 	only   narrowing
 }

@@ -172,7 +172,7 @@ func (e *evaluation) run(ctx context.Context, s *Set, a *attributes, checks auth
 	for _, b := range p.bindings {
 		hook.Bindings = append(hook.Bindings, b.ValidatingAdmissionPolicyBinding)
 	}
-	if kind := p.paramKind(); kind != nil {
+	if kind := paramKindOf(p.ValidatingAdmissionPolicy); kind != nil {
 		hook.ParamInformer, hook.ParamScope = s.parameters[*kind], s.parameters[*kind].scope()
 	}
 	a.isAudited = false

@@ -116,8 +116,8 @@ func (s *source) try(ctx context.Context, p *admissionregistrationv1.ValidatingA
 		if err := s.add(kindBinding, b, b); err != nil {
 			return false, err
 		}
-		if b.Spec.ParamRef != nil && p.Spec.ParamKind != nil {
-			if err := s.readParameters(ctx, p.Spec.ParamKind, b.Spec.ParamRef); err != nil {
+		if kind := paramKindOf(p); b.Spec.ParamRef != nil && kind != nil {
+			if err := s.readParameters(ctx, kind, b.Spec.ParamRef); err != nil {
 				return false, err
 			}
 		}
@@ -161,9 +161,7 @@ func (s *source) add(kind string, object runtime.Object, accessor metav1.Object)
 }
 
 // readParameters reads the parameters of a binding. There may be none.
-func (s *source) readParameters(ctx context.Context, of *admissionregistrationv1.ParamKind, ref *admissionregistrationv1.ParamRef) error {
-	p := policy{ValidatingAdmissionPolicy: &admissionregistrationv1.ValidatingAdmissionPolicy{Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{ParamKind: of}}}
-	kind := p.paramKind()
+func (s *source) readParameters(ctx context.Context, kind *schema.GroupVersionKind, ref *admissionregistrationv1.ParamRef) error {
 	if kind.GroupKind() == (schema.GroupKind{Kind: "Secret"}) {
 		return errSecret
 	}

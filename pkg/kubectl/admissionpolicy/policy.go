@@ -34,8 +34,8 @@ type policy struct {
 
 func (p *policy) title() string { return titleOf(kindPolicy, p) }
 
-// paramKind returns the kind of the parameters, or nil.
-func (p *policy) paramKind() *schema.GroupVersionKind {
+// paramKindOf returns the kind of the parameters of a policy, or nil.
+func paramKindOf(p *admissionregistrationv1.ValidatingAdmissionPolicy) *schema.GroupVersionKind {
 	if p.Spec.ParamKind == nil {
 		return nil
 	}

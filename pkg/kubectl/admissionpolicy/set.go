@@ -159,7 +159,7 @@ func (l *loader) bind() {
 		if len(p.bindings) == 0 {
 			l.warn(p.source, p.title(), errUnbound)
 		}
-		if kind := p.paramKind(); kind != nil {
+		if kind := paramKindOf(p.ValidatingAdmissionPolicy); kind != nil {
 			if l.set.parameters[*kind] == nil {
 				l.set.parameters[*kind] = &parameters{kind: *kind}
 			}

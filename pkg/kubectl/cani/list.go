@@ -117,7 +117,7 @@ func rulesOf(status *authorizationv1.SubjectRulesReviewStatus) []rule {
 	}
 	for _, r := range granted(status.ResourceRules) {
 		for _, one := range validation.BreakdownRule(r) {
-			add(rule{Resource: resourceOf(one.Resources[0], one.APIGroups[0]), Name: strings.Join(one.ResourceNames, ""), Verbs: one.Verbs})
+			add(rule{Resource: question.ResourceText(one.Resources[0], one.APIGroups[0]), Name: strings.Join(one.ResourceNames, ""), Verbs: one.Verbs})
 		}
 	}
 	for _, r := range status.NonResourceRules {
@@ -138,12 +138,6 @@ func granted(rules []authorizationv1.ResourceRule) []rbacv1.PolicyRule {
 		granted = append(granted, rbacv1.PolicyRule{Verbs: r.Verbs, APIGroups: r.APIGroups, Resources: r.Resources, ResourceNames: r.ResourceNames})
 	}
 	return granted
-}
-
-// resourceOf returns a resource with its group, as in deployments.apps/scale.
-func resourceOf(resource, group string) string {
-	resource, subresource, _ := strings.Cut(resource, "/")
-	return strings.TrimSuffix(strings.TrimSuffix(resource+"."+group, ".")+"/"+subresource, "/")
 }
 
 func printRules(out io.Writer, rules []rule, headers bool) error {
@@ -293,7 +287,7 @@ func (o *options) actionsOn(version schema.GroupVersion, r *metav1.APIResource) 
 }
 
 func nameOf(q *question.Question) string {
-	return resourceOf(q.Resource.Resource+"/"+q.Subresource, q.Resource.Group)
+	return question.ResourceText(q.Resource.Resource+"/"+q.Subresource, q.Resource.Group)
 }
 
 func printChanges(out io.Writer, changes []*change, headers bool, screen *terminal.Terminal) error {

@@ -106,14 +106,11 @@ func (o *options) run(ctx context.Context, args []string) error {
 		return question.ErrURLSubresource
 	}
 	review := &authorizationv1alpha1.ImpersonationReview{}
-	review.Spec.Impersonate = authenticationv1.UserInfo{Username: args[0], UID: o.uid, Groups: o.groups}
+	review.Spec.Impersonate = authenticationv1.UserInfo{Username: args[0], UID: o.uid, Groups: o.groups, Extra: map[string]authenticationv1.ExtraValue{}}
 	for _, pair := range o.extra {
 		key, value, found := strings.Cut(pair, "=")
 		if !found || key == "" {
 			return fmt.Errorf("--extra must be KEY=VALUE, not %q", pair)
-		}
-		if review.Spec.Impersonate.Extra == nil {
-			review.Spec.Impersonate.Extra = map[string]authenticationv1.ExtraValue{}
 		}
 		review.Spec.Impersonate.Extra[key] = append(review.Spec.Impersonate.Extra[key], value)
 	}

@@ -249,13 +249,7 @@ func requestText(r *simulation.Request) string {
 		return a.Verb + " " + a.Path
 	}
 	a := r.Spec.ResourceAttributes
-	text := a.Verb + " " + a.Resource
-	if a.Group != "" {
-		text += "." + a.Group
-	}
-	if a.Subresource != "" {
-		text += "/" + a.Subresource
-	}
+	text := a.Verb + " " + question.ResourceText(a.Resource+"/"+a.Subresource, a.Group)
 	if a.Name != "" {
 		text += " " + a.Name
 	}

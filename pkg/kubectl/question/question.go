@@ -211,6 +211,12 @@ func RequestOf(r authorizer.AttributesRecord) Request {
 	}
 }
 
+// ResourceText returns a resource, which may have a subresource, with its group, as in deployments.apps/scale.
+func ResourceText(resource, group string) string {
+	resource, subresource, _ := strings.Cut(resource, "/")
+	return strings.TrimSuffix(strings.TrimSuffix(resource+"."+group, ".")+"/"+subresource, "/")
+}
+
 // Record returns the request of the question, without a user.
 func (q *Question) Record() authorizer.AttributesRecord {
 	resource, path := q.Attributes(q.Resource.Version)
@@ -219,11 +225,8 @@ func (q *Question) Record() authorizer.AttributesRecord {
 
 // SpecOf returns the part of a SubjectAccessReview that describes a user.
 func SpecOf(who *authenticationv1.UserInfo) *authorizationv1alpha1.SubjectAccessReviewSpec {
-	spec := &authorizationv1alpha1.SubjectAccessReviewSpec{User: who.Username, UID: who.UID, Groups: who.Groups}
+	spec := &authorizationv1alpha1.SubjectAccessReviewSpec{User: who.Username, UID: who.UID, Groups: who.Groups, Extra: map[string]authorizationv1.ExtraValue{}}
 	for key, values := range who.Extra {
-		if spec.Extra == nil {
-			spec.Extra = map[string]authorizationv1.ExtraValue{}
-		}
 		spec.Extra[key] = authorizationv1.ExtraValue(values)
 	}
 	return spec

@@ -29,19 +29,17 @@ func newVersionCommand(streams genericiooptions.IOStreams) *cobra.Command {
   # Print it as JSON
   kubectl proviso version -o json`,
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error { return printVersion(streams, &output) },
+		RunE: func(*cobra.Command, []string) error {
+			if err := output.Validate(); err != nil {
+				return err
+			}
+			if output.Value == "" {
+				_, err := fmt.Fprintln(streams.Out, version.String())
+				return err
+			}
+			return output.Write(streams.Out, version.Get(), "  ")
+		},
 	}
 	output.AddFlag(cmd, "output", "o", "One of 'json' and 'yaml'.", document.JSON, document.YAML)
 	return cmd
-}
-
-func printVersion(streams genericiooptions.IOStreams, output *command.Format) error {
-	if err := output.Validate(); err != nil {
-		return err
-	}
-	if output.Value == "" {
-		_, err := fmt.Fprintln(streams.Out, version.String())
-		return err
-	}
-	return output.Write(streams.Out, version.Get(), "  ")
 }

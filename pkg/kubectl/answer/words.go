@@ -68,9 +68,19 @@ func parse(condition string, options ...parser.Option) (*ast.AST, bool) {
 // clause returns the words of a comparison, or of several.
 func clause(e ast.Expr) (string, bool) {
 	for function, word := range map[string]string{operators.LogicalAnd: " and ", operators.LogicalOr: " or "} {
-		if terms := termsOf(e, function); len(terms) > 1 {
-			return joined(terms, word)
+		terms := termsOf(e, function)
+		if len(terms) == 1 {
+			continue
 		}
+		texts := make([]string, len(terms))
+		for i, term := range terms {
+			text, ok := comparison(term)
+			if !ok {
+				return "", false
+			}
+			texts[i] = text
+		}
+		return strings.Join(texts, word), true
 	}
 	return comparison(e)
 }
@@ -84,18 +94,6 @@ func termsOf(e ast.Expr, functions ...string) (terms []ast.Expr) {
 		terms = append(terms, termsOf(argument, functions...)...)
 	}
 	return terms
-}
-
-func joined(terms []ast.Expr, word string) (string, bool) {
-	texts := make([]string, 0, len(terms))
-	for _, term := range terms {
-		text, ok := comparison(term)
-		if !ok {
-			return "", false
-		}
-		texts = append(texts, text)
-	}
-	return strings.Join(texts, word), true
 }
 
 // comparisons are the words for operators with a field on the left and a literal on the right.

@@ -71,11 +71,20 @@ func WithVerb(a authorizer.Attributes, verb string) Variant {
 	return v
 }
 
-func (v Variant) GetVerb() string        { return v.Verb }
-func (v Variant) GetAPIVersion() string  { return v.APIVersion }
+// GetVerb implements authorizer.Attributes.
+func (v Variant) GetVerb() string { return v.Verb }
+
+// GetAPIVersion implements authorizer.Attributes.
+func (v Variant) GetAPIVersion() string { return v.APIVersion }
+
+// GetSubresource implements authorizer.Attributes.
 func (v Variant) GetSubresource() string { return v.Subresource }
-func (v Variant) GetNamespace() string   { return v.Namespace }
-func (v Variant) GetName() string        { return v.Name }
+
+// GetNamespace implements authorizer.Attributes.
+func (v Variant) GetNamespace() string { return v.Namespace }
+
+// GetName implements authorizer.Attributes.
+func (v Variant) GetName() string { return v.Name }
 
 // IsReadOnly implements authorizer.Attributes.
 func (v Variant) IsReadOnly() bool { return authorizer.AttributesRecord{Verb: v.Verb}.IsReadOnly() }

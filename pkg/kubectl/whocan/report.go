@@ -215,22 +215,22 @@ func (r *report) answer(ctx context.Context, q requester) *subjectAnswer {
 
 // verdictOf returns the answer of a chain of authorizers: Deny policies, RBAC, NoOpinion policies, Allow policies.
 func verdictOf(denials, permissions, held, allowed []part) answer.Verdict {
-	has := func(parts []part, of result) bool {
-		return slices.ContainsFunc(parts, func(p part) bool { return p.result == of })
+	hasAlways := func(parts []part) bool {
+		return slices.ContainsFunc(parts, func(p part) bool { return p.result == always })
 	}
 	// Policies allow the request whatever its conditions are.
-	isAllowed := has(allowed, always) && len(held) == 0 && len(denials) == 0
+	isAllowed := hasAlways(allowed) && len(held) == 0 && len(denials) == 0
 	switch {
-	case has(denials, always):
+	case hasAlways(denials):
 		return answer.No
-	case has(permissions, always) && len(denials) > 0:
+	case hasAlways(permissions) && len(denials) > 0:
 		return answer.YesIf
-	case has(permissions, always):
+	case hasAlways(permissions):
 		return answer.Yes
 	case len(permissions) > 0 && !isAllowed:
 		return answer.YesIf
 	//guard:who-can-policies-hold-back
-	case has(held, always):
+	case hasAlways(held):
 		return answer.No
 	case isAllowed:
 		return answer.Yes

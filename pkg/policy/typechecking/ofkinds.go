@@ -81,12 +81,12 @@ func kindFieldOf(e ast.Expr) string {
 
 // textsOf returns a constant text, or those in a list.
 func textsOf(e ast.Expr) (texts []string) {
-	switch e.Kind() {
-	case ast.LiteralKind:
+	if e.Kind() == ast.LiteralKind {
 		if text, ok := e.AsLiteral().Value().(string); ok {
 			return []string{text}
 		}
-	case ast.ListKind:
+	}
+	if e.Kind() == ast.ListKind {
 		for _, element := range e.AsList().Elements() {
 			texts = append(texts, textsOf(element)...)
 		}

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/wait"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/kubernetes"
 	restclient "k8s.io/client-go/rest"
@@ -47,6 +46,8 @@ const (
 	barrierTimeout = 10 * time.Second
 	// barrierStatusInterval is the least time between two comparisons of all statuses because barriers have changed.
 	barrierStatusInterval = time.Second
+	// rolloutInterval is the least time between two looks at the rollout of all barriers.
+	rolloutInterval = 200 * time.Millisecond
 )
 
 // barriers writes barriers, and says what they enforce. It is nil if the server writes none.
@@ -59,7 +60,8 @@ type barriers struct {
 	// rollout knows which barriers the kube-apiservers have loaded.
 	rollout    *rollout.Rollout
 	controller *barriercontroller.Controller
-	changed    atomic.Bool
+	// changed says that statuses are to be compared, and moved that the rollout may have.
+	changed, moved signal
 	// own observes which server kube-apiserver calls for the resources of this server.
 	own *registration.Watcher
 	// registered has the last known versions of other servers.
@@ -80,11 +82,12 @@ func (c CompletedConfig) newBarriers(others *otherServers) (*barriers, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compiler of barriers: %w", err)
 	}
-	loaded, err := newRollout(*c.extra.Barriers, c.extra.FrontDoor != nil, compiler, c.kubeAPIServer, others.cluster)
+	moved := newSignal()
+	loaded, err := newRollout(*c.extra.Barriers, c.extra.FrontDoor != nil, compiler, c.kubeAPIServer, others.cluster, moved.set)
 	if err != nil {
 		return nil, err
 	}
-	return &barriers{config: *c.extra.Barriers, compiler: compiler, services: others.services, own: others.own, frontDoor: c.extra.FrontDoor != nil, rollout: loaded}, nil
+	return &barriers{config: *c.extra.Barriers, compiler: compiler, services: others.services, own: others.own, frontDoor: c.extra.FrontDoor != nil, rollout: loaded, changed: newSignal(), moved: moved}, nil
 }
 
 // run adds the controller that writes barriers while the server runs. It does nothing without barriers. recheck compares the statuses of
@@ -102,7 +105,7 @@ func (b *barriers) run(c CompletedConfig, generic *genericapiserver.GenericAPISe
 	}
 	b.controller, err = barriercontroller.New(barriercontroller.Config{
 		Policies: policies, KubeAPIServer: client, Informers: c.generic.SharedInformerFactory, Compile: b.compiler.Compile, StoresMappings: c.extra.Mappings != nil, CompileMapping: b.compiler.CompileMapping, Namespace: b.config.Namespace,
-		StalenessBound: c.extra.PolicyStalenessBound, End: c.extra.End, Changed: func() { b.changed.Store(true) },
+		StalenessBound: c.extra.PolicyStalenessBound, End: c.extra.End, Changed: b.changed.set,
 		Revision: func(ctx context.Context, resource string) (uint64, error) { return revisions[resource](ctx) },
 	})
 	if err != nil {
@@ -114,11 +117,7 @@ func (b *barriers) run(c CompletedConfig, generic *genericapiserver.GenericAPISe
 	return generic.AddPostStartHook("proviso-barriers", func(hook genericapiserver.PostStartHookContext) error {
 		go func() {
 			if c.waitForPolicies(hook) {
-				go wait.UntilWithContext(hook, func(context.Context) {
-					if b.changed.Swap(false) {
-						recheck()
-					}
-				}, barrierStatusInterval)
+				go b.changed.run(hook, barrierStatusInterval, recheck)
 				b.controller.Run(hook)
 			}
 		}()

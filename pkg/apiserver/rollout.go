@@ -14,7 +14,6 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/kubernetes"
@@ -38,7 +37,7 @@ import (
 const rolloutPath = "/readyz/barriers"
 
 // newRollout returns what finds out which barriers the kube-apiservers have loaded.
-func newRollout(config BarriersConfig, frontDoor bool, compiler *barrier.Compiler, kubeAPIServer *restclient.Config, servers *cluster.Cluster) (*rollout.Rollout, error) {
+func newRollout(config BarriersConfig, frontDoor bool, compiler *barrier.Compiler, kubeAPIServer *restclient.Config, servers *cluster.Cluster, moved func()) (*rollout.Rollout, error) {
 	client, err := kubernetes.NewForConfig(restclient.CopyConfig(kubeAPIServer))
 	if err != nil {
 		return nil, fmt.Errorf("client of the rollout of barriers: %w", err)
@@ -48,7 +47,7 @@ func newRollout(config BarriersConfig, frontDoor bool, compiler *barrier.Compile
 		return nil, err
 	}
 	return rollout.New(rollout.Config{
-		Namespace: config.Namespace, Cluster: servers, FrontDoor: frontDoor, Stored: stored,
+		Namespace: config.Namespace, Cluster: servers, FrontDoor: frontDoor, Stored: stored, Moved: moved,
 		Compile: func(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec) (*rollout.Compiled, error) {
 			compiled, err := compiler.Compile(key, spec)
 			if err != nil {
@@ -160,11 +159,11 @@ func (b *barriers) followRollout(c CompletedConfig, generic *genericapiserver.Ge
 func (b *barriers) observeRollout(ctx context.Context) {
 	var before map[engine.Key]rollout.State
 	blindBefore := ""
-	wait.UntilWithContext(ctx, func(context.Context) {
+	b.moved.run(ctx, rolloutInterval, func() {
 		now, blind := b.rollout.States(), b.rollout.Blind()
 		if blind != blindBefore || !maps.EqualFunc(before, now, rollout.State.Equal) {
-			b.changed.Store(true)
+			b.changed.set()
 		}
 		before, blindBefore = now, blind
-	}, barrierStatusInterval)
+	})
 }

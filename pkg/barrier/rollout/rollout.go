@@ -25,8 +25,9 @@ import (
 )
 
 const (
-	// firstPause is the time between the first two rounds after a new number. It doubles up to the interval.
-	firstPause = 100 * time.Millisecond
+	// firstPause is the time between rounds after a new number. kube-apiserver loads barriers once a second. After quickRounds it doubles up to the interval.
+	firstPause  = 200 * time.Millisecond
+	quickRounds = 20
 	// LeftFor is for how long a server counts after it has left the list, or has renewed its Lease. A server that was stalled may come
 	// back with an old state.
 	LeftFor = 5 * time.Minute
@@ -59,6 +60,8 @@ type Config struct {
 	Stored func(context.Context) (policies, bindings Stored, err error)
 	// FrontDoor says that the front door is enabled. Servers are then probed as the canary, too, which ties them to their client certificates.
 	FrontDoor bool
+	// Moved is called after the state of a barrier may have changed: after each round, after a comparison, and after an object has changed. It must not block.
+	Moved func()
 }
 
 // Rollout knows which barriers are active. Its methods may be called concurrently, except for Round.
@@ -96,8 +99,8 @@ type Rollout struct {
 
 // New returns a Rollout that knows nothing. It returns an error if config is incomplete.
 func New(config Config) (*Rollout, error) {
-	if config.Namespace == "" || config.Compile == nil || config.Cluster == nil || config.Number == nil || config.Stored == nil {
-		return nil, errors.New("the rollout of barriers needs Namespace, Compile, Cluster, Number and Stored")
+	if config.Namespace == "" || config.Compile == nil || config.Cluster == nil || config.Number == nil || config.Stored == nil || config.Moved == nil {
+		return nil, errors.New("the rollout of barriers needs Namespace, Compile, Cluster, Number, Stored and Moved")
 	}
 	return &Rollout{
 		config: config, cluster: config.Cluster, loop: config.Cluster.NewLoop(0), cause: causeNotListed,
@@ -148,6 +151,7 @@ func (r *Rollout) SetPolicy(key engine.Key, spec *policyv1alpha1.AuthorizationPo
 		return
 	}
 	compiled, err := r.compile(key, spec)
+	defer r.config.Moved()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e := r.entries[key]
@@ -175,6 +179,7 @@ func (r *Rollout) compile(key engine.Key, spec *policyv1alpha1.AuthorizationPoli
 
 // DeletePolicy records that a policy is not stored any more.
 func (r *Rollout) DeletePolicy(key engine.Key) {
+	defer r.config.Moved()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.entries, key)
@@ -183,6 +188,7 @@ func (r *Rollout) DeletePolicy(key engine.Key) {
 
 // change changes a stored object.
 func (r *Rollout) change(name string, change func()) {
+	defer r.config.Moved()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	change()
@@ -202,6 +208,7 @@ func (r *Rollout) change(name string, change func()) {
 
 // SetSynced records that all stored objects have been received. Before, no barrier is active.
 func (r *Rollout) SetSynced() {
+	defer r.config.Moved()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.synced = true

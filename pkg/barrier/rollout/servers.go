@@ -56,15 +56,22 @@ type result struct {
 // intervals.
 func (r *Rollout) Run(ctx context.Context) {
 	registerMetrics()
-	pause := firstPause
+	pause, quick := firstPause, 0
 	r.loop.Run(ctx, func(ctx context.Context, isWanted bool) time.Duration {
 		if isWanted {
-			pause = firstPause
+			pause, quick = firstPause, quickRounds
 		}
 		r.Round(ctx)
-		if pause = min(2*pause, r.cluster.Interval); !r.isBehind() {
-			pause = r.cluster.Interval
+		r.config.Moved()
+		switch {
+		case !r.isBehind():
+			return r.cluster.Interval
+		case quick > 0:
+			quick--
+		default:
+			pause *= 2
 		}
+		pause = min(pause, r.cluster.Interval)
 		return pause
 	})
 }

@@ -63,6 +63,7 @@ func (r *Rollout) Compare(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, sightInterval)
 	defer cancel()
 	policies, bindings, err := r.config.Stored(ctx)
+	defer r.config.Moved()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before := r.sight.problem

@@ -273,7 +273,7 @@ func (w *world) config(changes ...func(*cluster.Config)) rollout.Config {
 		panic(err)
 	}
 	return rollout.Config{
-		Namespace: namespace, Compile: compile, Cluster: servers,
+		Namespace: namespace, Compile: compile, Cluster: servers, Moved: func() {},
 		Number: func(context.Context) (int64, error) {
 			w.mu.Lock()
 			defer w.mu.Unlock()

@@ -95,6 +95,9 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
   # May alice create this machine?
   kubectl proviso can-i create -f artifacts/enforcement/dev.yaml --as=alice
 
+  # May I list the pods of a team?
+  kubectl proviso can-i list pods -l team=a
+
   # May I read pod logs?
   kubectl proviso can-i get pods --subresource=log
 

@@ -99,11 +99,11 @@ func (o *options) run(ctx context.Context, args []string) error {
 	if o.quiet {
 		o.Out = io.Discard
 	}
-	switch {
-	case len(args) != 3 || slices.Contains(args, ""):
+	if len(args) != 3 || slices.Contains(args, "") {
 		return errArguments
-	case question.IsURL(args[2]) && o.Subresource != "":
-		return question.ErrURLSubresource
+	}
+	if err := o.Check(args[1:], false); err != nil {
+		return err
 	}
 	review := &authorizationv1alpha1.ImpersonationReview{}
 	review.Spec.Impersonate = authenticationv1.UserInfo{Username: args[0], UID: o.uid, Groups: o.groups, Extra: map[string]authenticationv1.ExtraValue{}}

@@ -32,6 +32,9 @@ var (
 // Check returns an error for arguments, one or two, that are about no request, or with a file about none with an object.
 func (q *Question) Check(args []string, hasFile bool) error {
 	isURL := len(args) == 2 && IsURL(args[1])
+	if err := q.readSelectors(args[0], isURL); err != nil {
+		return err
+	}
 	switch {
 	case slices.Contains(args, ""):
 		return errEmptyParts

@@ -10,6 +10,7 @@ SPDX-License-Identifier: Apache-2.0
 package question
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,10 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -48,7 +52,9 @@ var (
 // Question is the request that a command asks about. It has a resource, or a URL.
 type Question struct {
 	Verb, NonResourceURL, Name, Namespace, Subresource string
-	Resource                                           schema.GroupVersionResource
+	// LabelSelector and FieldSelector are those of a verb of many objects, as kubectl sends them.
+	LabelSelector, FieldSelector string
+	Resource                     schema.GroupVersionResource
 	// AllNamespaces says that the namespace is empty because the question is about all of them.
 	AllNamespaces bool
 	// IsClusterScoped says that requests for the resource have no namespace, as far as the server tells. Those for a Namespace have its name.
@@ -59,6 +65,8 @@ type Question struct {
 func (q *Question) AddFlags(fs *pflag.FlagSet, usageAllNamespaces string) {
 	fs.BoolVarP(&q.AllNamespaces, "all-namespaces", "A", q.AllNamespaces, usageAllNamespaces)
 	fs.StringVar(&q.Subresource, "subresource", q.Subresource, "SubResource such as pod/log or deployment/scale")
+	fs.StringVarP(&q.LabelSelector, "selector", "l", q.LabelSelector, "Label selector of a list, watch or deletecollection, as in 'kubectl get'.")
+	fs.StringVar(&q.FieldSelector, "field-selector", q.FieldSelector, "Field selector of a list, watch or deletecollection, as in 'kubectl get'.")
 }
 
 // ErrURLSubresource is the error of a URL with a subresource.
@@ -113,7 +121,7 @@ func (q *Question) ReadURL(argument string, warn func(string)) {
 // warning. The error says that no server has answered.
 func (q *Question) ReadResource(mapper meta.RESTMapper, argument string, warn func(string)) (err error) {
 	resource, name, _ := strings.Cut(argument, "/")
-	q.Name = name
+	q.Name = cmp.Or(name, q.Name) // a field selector may have set it
 	q.Resource, err = resourceFor(mapper, resource, warn)
 	return err
 }
@@ -202,13 +210,25 @@ type Request struct {
 	Namespace   string `json:"namespace,omitempty"`
 	Name        string `json:"name,omitempty"`
 	Path        string `json:"path,omitempty"`
+	// LabelSelector and FieldSelector are as kubectl writes them.
+	LabelSelector string `json:"labelSelector,omitempty"`
+	FieldSelector string `json:"fieldSelector,omitempty"`
 }
 
 // RequestOf returns a request as reports show it.
 func RequestOf(r authorizer.AttributesRecord) Request {
 	return Request{
 		Verb: r.Verb, Group: r.APIGroup, Version: r.APIVersion, Resource: r.Resource, Subresource: r.Subresource, Namespace: r.Namespace, Name: r.Name, Path: r.Path,
+		LabelSelector: labels.NewSelector().Add(r.LabelSelectorRequirements...).String(), FieldSelector: textOf(r.FieldSelectorRequirements),
 	}
+}
+
+func textOf(requirements fields.Requirements) string {
+	texts := make([]string, 0, len(requirements))
+	for _, r := range requirements {
+		texts = append(texts, r.Field+string(r.Operator)+fields.EscapeValue(r.Value))
+	}
+	return strings.Join(texts, ",")
 }
 
 // ResourceText returns a resource, which may have a subresource, with its group, as in deployments.apps/scale.
@@ -251,9 +271,37 @@ func (q *Question) Attributes(version string) (*authorizationv1.ResourceAttribut
 	if q.IsOfNamespaces() && q.Name != "" {
 		namespace = q.Name // a Namespace is in itself
 	}
-	return &authorizationv1.ResourceAttributes{
+	a := &authorizationv1.ResourceAttributes{
 		Namespace: namespace, Verb: q.Verb, Group: q.Resource.Group, Version: version, Resource: q.Resource.Resource, Subresource: q.Subresource, Name: q.Name,
-	}, nil
+	}
+	if q.LabelSelector != "" {
+		a.LabelSelector = &authorizationv1.LabelSelectorAttributes{RawSelector: q.LabelSelector}
+	}
+	if q.FieldSelector != "" {
+		a.FieldSelector = &authorizationv1.FieldSelectorAttributes{RawSelector: q.FieldSelector}
+	}
+	return a, nil
+}
+
+// readSelectors returns an error for selectors that are none, or for a request that has none. A field selector may set the name, as in kube-apiserver.
+func (q *Question) readSelectors(verb string, isURL bool) error {
+	if q.LabelSelector == "" && q.FieldSelector == "" {
+		return nil
+	}
+	if isURL || !slices.Contains([]string{"list", "watch", "deletecollection"}, verb) {
+		return fmt.Errorf("--selector and --field-selector are for list, watch and deletecollection, and the verb is %q", verb)
+	}
+	if _, err := labels.ParseToRequirements(q.LabelSelector); err != nil {
+		return fmt.Errorf("--selector: %w", err)
+	}
+	selector, err := fields.ParseSelector(q.FieldSelector)
+	if err != nil {
+		return fmt.Errorf("--field-selector: %w", err)
+	}
+	if name, ok := selector.RequiresExactMatch("metadata.name"); ok && verb != "deletecollection" && len(path.IsValidPathSegmentName(name)) == 0 {
+		q.Name = name
+	}
+	return nil
 }
 
 // SelectorFlags returns the flags of kubectl for selectors, quoted for a shell.

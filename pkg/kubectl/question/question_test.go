@@ -8,6 +8,7 @@ package question_test
 import (
 	"errors"
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -72,6 +73,40 @@ func TestIsNameless(t *testing.T) {
 	} {
 		if got := tc.question.IsNameless(); got != tc.want {
 			t.Errorf("%+v: got %v", tc.question, got)
+		}
+	}
+}
+
+// TestSelectors has the selectors of questions, and those that no request has.
+func TestSelectors(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		verb, target, labels, fields string
+		wantName, wantErr            string
+	}{
+		{verb: "list", target: "pods", labels: "team in (a,b)", fields: "spec.nodeName=n"},
+		{verb: "watch", target: "pods", fields: "metadata.name=a", wantName: "a"},
+		{verb: "list", target: "pods", fields: "metadata.name!=a"},
+		{verb: "list", target: "pods", fields: "metadata.name=a/b"},
+		{verb: "deletecollection", target: "pods", fields: "metadata.name=a"}, // kube-apiserver reads no name
+		{verb: "get", target: "pods", labels: "a=b", wantErr: `--selector and --field-selector are for list, watch and deletecollection, and the verb is "get"`},
+		{verb: "list", target: "/healthz", fields: "a=b", wantErr: `--selector and --field-selector are for list, watch and deletecollection, and the verb is "list"`},
+		{verb: "list", target: "pods", labels: "a=(", wantErr: "--selector: "},
+		{verb: "list", target: "pods", fields: "a", wantErr: "--field-selector: invalid selector: 'a'; can't understand 'a'"},
+	} {
+		q := question.Question{Verb: tc.verb, LabelSelector: tc.labels, FieldSelector: tc.fields}
+		err := q.Check([]string{tc.verb, tc.target}, false)
+		if tc.wantErr != "" {
+			if err == nil || !strings.HasPrefix(err.Error(), tc.wantErr) {
+				t.Errorf("%+v: got %v", tc, err)
+			}
+			continue
+		}
+		if err := errors.Join(err, q.ReadResource(meta.NewDefaultRESTMapper(nil), tc.target, func(string) {})); err != nil {
+			t.Fatal(err)
+		}
+		if got := question.RequestOf(q.Record()); got.Name != tc.wantName || got.LabelSelector != tc.labels || got.FieldSelector != tc.fields {
+			t.Errorf("%+v: got %+v", tc, got)
 		}
 	}
 }

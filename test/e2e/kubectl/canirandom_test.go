@@ -111,9 +111,17 @@ var randomConditions = []string{
 	`request.verb != "delete"`,
 }
 
+// selectorConditions are conditions on the selectors of a list.
+var selectorConditions = []string{
+	`request.labelSelector.requirements.exists(r, r.key == "team" && r.operator == "In" && r.values == ["a"])`,
+	`request.labelSelector.requirements.exists(r, r.key == "team" && r.operator in ["In", "Exists"])`,
+	`request.fieldSelector.requirements.exists(r, r.key == "metadata.name" && r.values == ["a"])`,
+	`request.name == "a" || request.labelSelector.requirements.size() > 0`,
+}
+
 // randomPolicies returns policies of a user.
 func randomPolicies(r *rand.Rand, user string, effects ...string) (policies []userPolicy) {
-	for i := range 6 {
+	for i := range 8 {
 		verbs, names, all := withBoth(someOf(r, "create", "update", "delete")), "", false
 		switch i {
 		case 0:
@@ -121,6 +129,8 @@ func randomPolicies(r *rand.Rand, user string, effects ...string) (policies []us
 			all = r.IntN(2) == 0 // who may not read what a write shows may not write on conditions
 		case 1:
 			verbs, names = withBoth(someOf(r, "get", "update", "delete")), ", resourceNames: [a]"
+		case 6, 7:
+			verbs = `["list"]`
 		}
 		resources := someOf(r, "secrets", "configmaps", "deployments", "deployments/scale", "virtualmachines", "virtualmachines/status", "gadgets")
 		if all {
@@ -132,7 +142,9 @@ func randomPolicies(r *rand.Rand, user string, effects ...string) (policies []us
 		}
 		spec := fmt.Sprintf(`effect: %s, rules: [{verbs: %s, apiGroups: ["", apps, demo.proviso.dev, random.example.com], apiVersions: [v1, v1alpha1], resources: %s%s}]`,
 			effect, verbs, resources, names)
-		if !strings.Contains(spec, `"get"`) && !strings.Contains(spec, `"list"`) && r.IntN(5) > 0 {
+		if i >= 6 {
+			spec += fmt.Sprintf(", condition: '%s'", pick(r, selectorConditions...))
+		} else if !strings.Contains(spec, `"get"`) && !strings.Contains(spec, `"list"`) && r.IntN(5) > 0 {
 			spec += fmt.Sprintf(", condition: '%s'", pick(r, conditions...))
 		}
 		policies = append(policies, userPolicy{name: fmt.Sprintf("%s-%d", strings.ReplaceAll(user, ":", "-"), i), user: user, spec: spec})
@@ -143,6 +155,7 @@ func randomPolicies(r *rand.Rand, user string, effects ...string) (policies []us
 // anyQuestion is a question, and the requests for which it stands.
 type anyQuestion struct {
 	user, verb, name, subresource string
+	labels, fields                string // the selectors of a list
 	resource                      *askedResource
 	// isAsked says that admin asks with --as, and file that the object of the first request is given.
 	isAsked, file bool
@@ -150,7 +163,7 @@ type anyQuestion struct {
 }
 
 func (q *anyQuestion) String() string {
-	return fmt.Sprintf("%s %s %s/%s %q (--as %t, file %t)", q.user, q.verb, q.resource.GroupResource(), q.subresource, q.name, q.isAsked, q.file)
+	return fmt.Sprintf("%s %s %s/%s %q -l %q --field-selector %q (--as %t, file %t)", q.user, q.verb, q.resource.GroupResource(), q.subresource, q.name, q.labels, q.fields, q.isAsked, q.file)
 }
 
 // ask asks the plugin, and returns what it prints and its exit code.
@@ -169,6 +182,12 @@ func (q *anyQuestion) ask(t *testing.T) (printed string, code int) {
 	}
 	if q.subresource != "" {
 		args = append(args, "--subresource="+q.subresource)
+	}
+	if q.labels != "" {
+		args = append(args, "-l", q.labels)
+	}
+	if q.fields != "" {
+		args = append(args, "--field-selector", q.fields)
 	}
 	user := q.user
 	if q.isAsked {
@@ -190,7 +209,7 @@ func (q *anyQuestion) send(t *testing.T, client dynamic.Interface, o *unstructur
 	case "get":
 		_, err = in.Get(t.Context(), o.GetName(), metav1.GetOptions{}, below...)
 	case "list":
-		_, err = in.List(t.Context(), metav1.ListOptions{})
+		_, err = in.List(t.Context(), metav1.ListOptions{LabelSelector: q.labels, FieldSelector: q.fields})
 	case "create":
 		_, err = in.Create(t.Context(), o, metav1.CreateOptions{DryRun: dryRun})
 	case "delete":
@@ -210,7 +229,7 @@ func (q *anyQuestion) send(t *testing.T, client dynamic.Interface, o *unstructur
 	return err == nil
 }
 
-// TestKubectlCanIAnyQuestion asks random questions, with and without names, subresources, files and --as, and sends requests for which they stand: none passes after
+// TestKubectlCanIAnyQuestion asks random questions, with and without names, subresources, selectors, files and --as, and sends requests for which they stand: none passes after
 // "no", and all pass after "yes". The list of what a user may do says the same.
 func TestKubectlCanIAnyQuestion(t *testing.T) {
 	r := rand.New(rand.NewPCG(pluginSeed, 4))
@@ -266,6 +285,9 @@ func TestKubectlCanIAnyQuestion(t *testing.T) {
 		q := &anyQuestion{user: pick(r, order...), verb: pick(r, "get", "list", "create", "update", "patch", "delete"), resource: pick(r, askedResources...), isAsked: r.IntN(2) == 0}
 		if q.user == robot {
 			q.isAsked = true
+		}
+		if q.verb == "list" {
+			q.labels, q.fields = pick(r, "", "team=a", "team in (b,a)", "team", "!team"), pick(r, "", "", "metadata.name=a", "metadata.name!=a")
 		}
 		if q.verb != "list" && q.verb != "create" && r.IntN(2) == 0 {
 			q.name = pick(r, names...)

@@ -47,8 +47,8 @@ func (o *options) answerForNames(ctx context.Context) (*answer.Answer, error) {
 		return nil, err
 	}
 	if a.Verdict == answer.Yes && len(names.Names) == 0 && !names.IsOpen {
-		// An older Proviso, or one without conditions, warns of no names.
-		loose, err := o.askKubeAPIServer(ctx, "")
+		// An older Proviso, or one without conditions, warns of no names. About all versions, each Deny on a condition could deny.
+		loose, err := o.askKubeAPIServer(ctx, o.Resource.Version)
 		if err != nil {
 			return nil, err
 		}

@@ -119,9 +119,19 @@ var selectorConditions = []string{
 	`request.name == "a" || request.labelSelector.requirements.size() > 0`,
 }
 
+// selectorPolicies returns policies of a user about lists.
+func selectorPolicies(r *rand.Rand, user string, effects ...string) (policies []userPolicy) {
+	for i := range 2 {
+		policies = append(policies, userPolicy{name: fmt.Sprintf("%s-list-%d", strings.ReplaceAll(user, ":", "-"), i), user: user, spec: fmt.Sprintf(
+			`effect: %s, rules: [{verbs: [list], apiGroups: ["", apps, demo.proviso.dev, random.example.com], apiVersions: [v1, v1alpha1], resources: %s}], condition: '%s'`,
+			pick(r, effects...), someOf(r, "secrets", "configmaps", "deployments", "virtualmachines", "gadgets"), pick(r, selectorConditions...))})
+	}
+	return policies
+}
+
 // randomPolicies returns policies of a user.
 func randomPolicies(r *rand.Rand, user string, effects ...string) (policies []userPolicy) {
-	for i := range 8 {
+	for i := range 6 {
 		verbs, names, all := withBoth(someOf(r, "create", "update", "delete")), "", false
 		switch i {
 		case 0:
@@ -129,8 +139,6 @@ func randomPolicies(r *rand.Rand, user string, effects ...string) (policies []us
 			all = r.IntN(2) == 0 // who may not read what a write shows may not write on conditions
 		case 1:
 			verbs, names = withBoth(someOf(r, "get", "update", "delete")), ", resourceNames: [a]"
-		case 6, 7:
-			verbs = `["list"]`
 		}
 		resources := someOf(r, "secrets", "configmaps", "deployments", "deployments/scale", "virtualmachines", "virtualmachines/status", "gadgets")
 		if all {
@@ -142,9 +150,7 @@ func randomPolicies(r *rand.Rand, user string, effects ...string) (policies []us
 		}
 		spec := fmt.Sprintf(`effect: %s, rules: [{verbs: %s, apiGroups: ["", apps, demo.proviso.dev, random.example.com], apiVersions: [v1, v1alpha1], resources: %s%s}]`,
 			effect, verbs, resources, names)
-		if i >= 6 {
-			spec += fmt.Sprintf(", condition: '%s'", pick(r, selectorConditions...))
-		} else if !strings.Contains(spec, `"get"`) && !strings.Contains(spec, `"list"`) && r.IntN(5) > 0 {
+		if !strings.Contains(spec, `"get"`) && !strings.Contains(spec, `"list"`) && r.IntN(5) > 0 {
 			spec += fmt.Sprintf(", condition: '%s'", pick(r, conditions...))
 		}
 		policies = append(policies, userPolicy{name: fmt.Sprintf("%s-%d", strings.ReplaceAll(user, ":", "-"), i), user: user, spec: spec})
@@ -232,7 +238,7 @@ func (q *anyQuestion) send(t *testing.T, client dynamic.Interface, o *unstructur
 // TestKubectlCanIAnyQuestion asks random questions, with and without names, subresources, selectors, files and --as, and sends requests for which they stand: none passes after
 // "no", and all pass after "yes". The list of what a user may do says the same.
 func TestKubectlCanIAnyQuestion(t *testing.T) {
-	r := rand.New(rand.NewPCG(pluginSeed, 4))
+	r, selecting := rand.New(rand.NewPCG(pluginSeed, 4)), rand.New(rand.NewPCG(pluginSeed, 5))
 	names := []string{"a", "b", "c", "d"}
 	applyForTest(t, gadgets)
 	applyForTest(t, "{apiVersion: v1, kind: Namespace, metadata: {name: questions}}\n---\n{apiVersion: v1, kind: ServiceAccount, metadata: {name: robot, namespace: questions}}\n")
@@ -244,7 +250,7 @@ func TestKubectlCanIAnyQuestion(t *testing.T) {
 			roles += randomRole(r, user)
 		}
 		if len(users[user]) > 0 {
-			policies = append(policies, randomPolicies(r, user, users[user]...)...)
+			policies = append(append(policies, randomPolicies(r, user, users[user]...)...), selectorPolicies(selecting, user, users[user]...)...)
 		}
 	}
 	applyForTest(t, roles)
@@ -287,7 +293,7 @@ func TestKubectlCanIAnyQuestion(t *testing.T) {
 			q.isAsked = true
 		}
 		if q.verb == "list" {
-			q.labels, q.fields = pick(r, "", "team=a", "team in (b,a)", "team", "!team"), pick(r, "", "", "metadata.name=a", "metadata.name!=a")
+			q.labels, q.fields = pick(selecting, "", "team=a", "team in (b,a)", "team", "!team"), pick(selecting, "", "", "metadata.name=a", "metadata.name!=a")
 		}
 		if q.verb != "list" && q.verb != "create" && r.IntN(2) == 0 {
 			q.name = pick(r, names...)

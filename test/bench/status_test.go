@@ -33,6 +33,9 @@ var statusKinds = []struct{ name, resource, kind, namespace, spec string }{
 	{"mapping", "fieldpermissionmappings", "FieldPermissionMapping", "", `{resources: [{apiVersions: [v1], resource: configmaps}], fields: [{path: 'data["%[1]s"]', permission: data, exclusion: {}}]}`},
 }
 
+// auditTime is how long a policy is in Audit before it is switched. Its barrier has been written by then.
+const auditTime = 2 * time.Second
+
 // BenchmarkStatus measures the time from a write of a policy or a mapping until its condition Effective is True for what was written: created, edited, and, for
 // policies, switched from Audit to Enforce, with both doors and barriers. One operation is one object. The metrics are medians and 99th percentiles. Run
 // it with -benchtime=100x.
@@ -48,27 +51,31 @@ func BenchmarkStatus(b *testing.B) {
 	for _, kind := range statusKinds {
 		b.Run("kind="+kind.name, func(b *testing.B) {
 			in := client.Resource(policyv1alpha1.SchemeGroupVersion.WithResource(kind.resource)).Namespace(kind.namespace)
+			name := "" // another one for each object: barriers of one policy are written at most once a second
 			object := func(number, enforcement string) *unstructured.Unstructured {
 				spec := map[string]any{}
 				if err := yaml.Unmarshal(fmt.Appendf(nil, kind.spec, number, enforcement), &spec); err != nil {
 					b.Fatal(err)
 				}
 				return &unstructured.Unstructured{Object: map[string]any{
-					"apiVersion": policyv1alpha1.SchemeGroupVersion.String(), "kind": kind.kind, "metadata": map[string]any{"name": "status", "namespace": kind.namespace}, "spec": spec,
+					"apiVersion": policyv1alpha1.SchemeGroupVersion.String(), "kind": kind.kind, "metadata": map[string]any{"name": name, "namespace": kind.namespace}, "spec": spec,
 				}}
 			}
 			// What other components do is known some seconds after a start.
+			name = "warm"
 			untilEffective(b, in, object("warm", "Enforce"))
-			untilGone(b, in)
+			untilGone(b, in, name)
 			times := map[string][]time.Duration{}
 			for n := 0; b.Loop(); n++ {
+				name = fmt.Sprintf("status-%d", n)
 				times["created"] = append(times["created"], untilEffective(b, in, object(fmt.Sprintf("a%d", n), "Enforce")))
 				times["edited"] = append(times["edited"], untilEffective(b, in, object(fmt.Sprintf("b%d", n), "Enforce")))
 				if kind.namespace != "" {
 					written(b, in, object(fmt.Sprintf("b%d", n), "Audit"))
+					time.Sleep(auditTime)
 					times["switched"] = append(times["switched"], untilEffective(b, in, object(fmt.Sprintf("b%d", n), "Enforce")))
 				}
-				untilGone(b, in)
+				untilGone(b, in, name)
 			}
 			b.ReportMetric(0, "ns/op")
 			for name, took := range times {
@@ -125,13 +132,13 @@ func untilEffective(b *testing.B, in dynamic.ResourceInterface, object *unstruct
 }
 
 // untilGone deletes the object, and waits until its barrier is gone, too.
-func untilGone(b *testing.B, in dynamic.ResourceInterface) {
+func untilGone(b *testing.B, in dynamic.ResourceInterface, name string) {
 	b.Helper()
-	if err := in.Delete(b.Context(), "status", metav1.DeleteOptions{}); err != nil {
+	if err := in.Delete(b.Context(), name, metav1.DeleteOptions{}); err != nil {
 		b.Fatal(err)
 	}
 	if err := wait.PollUntilContextTimeout(b.Context(), 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		_, err := in.Get(ctx, "status", metav1.GetOptions{})
+		_, err := in.Get(ctx, name, metav1.GetOptions{})
 		return apierrors.IsNotFound(err), nil
 	}); err != nil {
 		b.Fatal(err)

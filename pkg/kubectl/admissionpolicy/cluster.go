@@ -87,7 +87,7 @@ func FromCluster(ctx context.Context, client admissionregistrationclient.Admissi
 	if len(errs) > 0 {
 		return nil, nil, utilerrors.NewAggregate(errs)
 	}
-	return set, append(notes, fmt.Sprintf("ValidatingAdmissionPolicies of the cluster that match the request: %d", len(set.policies))), nil
+	return set, append(notes, fmt.Sprintf("ValidatingAdmissionPolicies of the cluster, other than barriers of Proviso, that match the request: %d", len(set.policies))), nil
 }
 
 // source reads one policy of a cluster.

@@ -28,6 +28,14 @@ import (
 	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
 )
 
+// errListing says what the caller needs who may not list policies.
+func errListing(err error) error {
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf("listing the policies of the cluster: %w: you need the ClusterRole proviso:policy-viewer; whoever has it can explain your request with --as", err)
+	}
+	return fmt.Errorf("listing the policies of the cluster: %w", err)
+}
+
 // loadFromCluster loads all policies of the cluster, and what else it knows of the request: the namespace, the schemas, what RBAC allows, and the
 // ValidatingAdmissionPolicies.
 func (in *input) loadFromCluster(ctx context.Context, loader *policyfile.Loader) error {
@@ -40,11 +48,11 @@ func (in *input) loadFromCluster(ctx context.Context, loader *policyfile.Loader)
 	case apierrors.IsNotFound(err):
 		return errNoProviso
 	case err != nil:
-		return fmt.Errorf("listing the policies of the cluster: %w", err)
+		return errListing(err)
 	}
 	namespaced, err := policies.AuthorizationPolicies("").List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return fmt.Errorf("listing the policies of the cluster: %w", err)
+		return errListing(err)
 	}
 	cluster.TypeMeta = metav1.TypeMeta{APIVersion: policyv1alpha1.SchemeGroupVersion.String(), Kind: "ClusterAuthorizationPolicyList"}
 	namespaced.TypeMeta = metav1.TypeMeta{APIVersion: policyv1alpha1.SchemeGroupVersion.String(), Kind: "AuthorizationPolicyList"}

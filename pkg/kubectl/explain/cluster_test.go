@@ -149,7 +149,7 @@ func TestQuestions(t *testing.T) {
 		want, near, note   string
 		kube               string // the opinion of kube-apiserver
 	}{
-		{name: "a policy allows", policy: allow, args: "create -f - --as=alice", want: "yes", kube: "NoOpinion", note: "ValidatingAdmissionPolicies of the cluster that match the request: 0"},
+		{name: "a policy allows", policy: allow, args: "create -f - --as=alice", want: "yes", kube: "NoOpinion", note: "ValidatingAdmissionPolicies of the cluster, other than barriers of Proviso, that match the request: 0"},
 		{name: "the object is refused", policy: blue, args: "create -f - --as=alice --as-group=devs", want: "no", near: "metadata.labels.team", kube: "NoOpinion"},
 		{name: "another user", policy: allow, args: "create -f - --as=bob", want: "no", kube: "NoOpinion"},
 		{name: "RBAC allows", args: "create -f - --as=bob", others: standin.Answers{reviewOfUser: status(t, byRBAC)}, want: "yes", kube: "Allow"},

@@ -55,6 +55,25 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
  and their bindings, too: they are compiled and evaluated as by kube-apiserver, with
  parameters and Namespaces from files. No server is called.
 
+ A suite:
+
+  apiVersion: test.proviso.dev/v1alpha1
+  kind: PolicyTest
+  metadata: {name: claims}
+  policies: [policy.yaml]
+  tests:
+  - name: alice creates a claim of the class dev
+    request:
+      user: alice
+      resourceAttributes: {verb: create, version: v1, resource: persistentvolumeclaims, namespace: shop}
+    data:
+      operation: CREATE
+      object: {apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: a}, spec: {storageClassName: dev}}
+    expect: {decision: yes-if, outcome: yes}
+
+ The request is the spec of a SubjectAccessReview. The data are those of the request of an
+ AuthorizationConditionsReview: a delete has operation DELETE and oldObject.
+
  The coverage is the part of the policies that match a request of a test, and of the
  clauses of their conditions that are true in one test and false in another. Clauses are
  what && and || join. ValidatingAdmissionPolicies have a clause for each match condition

@@ -153,6 +153,7 @@ func TestCheckFailures(t *testing.T) {
 		{name: "a resolver that panics", schemas: panicking{}, kinds: mapper(widgets), wantErr: "panicking"},
 		{name: "what is known beside what is not", schemas: &schemas{table: widgets}, kinds: failingKinds{mapper(widgets), "other.example.com"}, wantWarnings: 1, wantErr: "widgets.other.example.com: no answer",
 			policy: &policyv1alpha1.AuthorizationPolicySpec{Condition: `object.nope`, Rules: []policyv1alpha1.PolicyRule{rule("other.example.com,example.com", "v1", "widgets")}}},
+		{name: "a kind that may be one of those that are not known", schemas: &schemas{table: widgets}, kinds: someKinds{mapper(widgets)}, policy: policy("widgets", `object.kind == "Other"`), wantErr: "no answer"},
 		{name: "nothing to check", schemas: panicking{}, kinds: failingKinds{mapper(nil), ""}, policy: policy("widgets", "")},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -172,6 +173,14 @@ func TestCheckFailures(t *testing.T) {
 			}
 		})
 	}
+}
+
+// someKinds are some of the kinds of each resource.
+type someKinds struct{ typechecking.Kinds }
+
+func (s someKinds) KindsFor(resource schema.GroupVersionResource) ([]schema.GroupVersionKind, error) {
+	kinds, _ := s.Kinds.KindsFor(resource)
+	return kinds, errors.New("no answer")
 }
 
 // failingKinds fails for a group, or for all.

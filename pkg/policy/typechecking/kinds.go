@@ -75,7 +75,7 @@ func kindsOf(kinds Kinds, policy *policyv1alpha1.AuthorizationPolicySpec) (found
 	slices.SortFunc(s.found, func(a, b schema.GroupVersionKind) int {
 		return cmp.Or(cmp.Compare(a.Group, b.Group), cmp.Compare(a.Version, b.Version), cmp.Compare(a.Kind, b.Kind))
 	})
-	return s.found, s.verbs, isComplete && !s.isOver(), s.failures
+	return s.found, s.verbs, isComplete && !s.isOver() && len(s.failures) == 0, s.failures
 }
 
 // namesKinds reports whether the names in a rule decide which kinds its objects have.

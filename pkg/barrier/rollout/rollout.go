@@ -26,8 +26,8 @@ import (
 
 const (
 	// firstPause is the time between rounds after a new number. kube-apiserver loads barriers once a second. After quickRounds it doubles up to the interval.
-	firstPause  = 200 * time.Millisecond
-	quickRounds = 20
+	firstPause  = 300 * time.Millisecond
+	quickRounds = 15
 	// LeftFor is for how long a server counts after it has left the list, or has renewed its Lease. A server that was stalled may come
 	// back with an old state.
 	LeftFor = 5 * time.Minute

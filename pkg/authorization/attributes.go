@@ -31,7 +31,7 @@ type Mode = authorization.ConditionsMode
 const EvaluatesConditions = authorization.ConditionsModeHumanReadable
 
 // Request has the attributes of a request, and says how it is decided (KEP-5681, "Core interface changes"). Attributes that are derived
-// from it, as those of another check, have none of that.
+// from it, as for another check, have none of that.
 type Request struct {
 	authorizer.Attributes
 	// Mode is the mode in which the caller wants conditions. Empty means that conditions must not be returned.
@@ -51,7 +51,7 @@ func RequestOf(attributes authorizer.Attributes) Request {
 	return Request{Attributes: attributes}
 }
 
-// Variant is another request of the same user. It has all fields in place of those of its attributes; VariantOf sets them.
+// Variant is another request of the same user. Its fields replace what its attributes say; VariantOf sets them.
 type Variant struct {
 	authorizer.Attributes
 	Verb, APIVersion, Subresource, Namespace, Name string

@@ -114,6 +114,7 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
 	}
 	fs := cmd.Flags()
 	o.AddFlags(fs, "If true, check the specified action in all namespaces.")
+	o.AddSelectorFlags(fs)
 	fs.BoolVarP(&o.quiet, "quiet", "q", o.quiet, "If true, suppress output and just return the exit code.")
 	fs.BoolVar(&o.list, "list", o.list, "If true, prints all allowed actions.")
 	fs.BoolVar(&o.noHeaders, "no-headers", o.noHeaders, "If true, prints allowed actions without headers")

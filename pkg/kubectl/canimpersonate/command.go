@@ -82,6 +82,7 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
 	}
 	fs := cmd.Flags()
 	o.AddFlags(fs, "If true, check the specified action in all namespaces.")
+	o.AddSelectorFlags(fs)
 	fs.BoolVarP(&o.quiet, "quiet", "q", o.quiet, "If true, suppress output and just return the exit code.")
 	fs.StringArrayVar(&o.groups, "group", nil, "Group to impersonate. Can be repeated.")
 	fs.StringVar(&o.uid, "uid", o.uid, "UID to impersonate.")

@@ -108,6 +108,7 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
 	}
 	fs := cmd.Flags()
 	o.asked.AddFlags(fs, "If true, explain the action in all namespaces.")
+	o.asked.AddSelectorFlags(fs)
 	o.files.AddFlags(fs, "Files or directories with the object or the request, and with policies. - is standard input.", "Process the directories of -f recursively.")
 	fs.StringVar(&o.test, "test", o.test, "Explain the test with this name in a PolicyTest.")
 	fs.StringVar(&o.auditLog, "audit-log", o.auditLog, "Explain the last refused request in this audit log. - is standard input.")

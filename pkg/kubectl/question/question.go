@@ -52,7 +52,7 @@ var (
 // Question is the request that a command asks about. It has a resource, or a URL.
 type Question struct {
 	Verb, NonResourceURL, Name, Namespace, Subresource string
-	// LabelSelector and FieldSelector are those of a verb of many objects, as kubectl sends them.
+	// LabelSelector and FieldSelector belong to a verb about many objects, as kubectl sends them.
 	LabelSelector, FieldSelector string
 	Resource                     schema.GroupVersionResource
 	// AllNamespaces says that the namespace is empty because the question is about all of them.
@@ -65,6 +65,10 @@ type Question struct {
 func (q *Question) AddFlags(fs *pflag.FlagSet, usageAllNamespaces string) {
 	fs.BoolVarP(&q.AllNamespaces, "all-namespaces", "A", q.AllNamespaces, usageAllNamespaces)
 	fs.StringVar(&q.Subresource, "subresource", q.Subresource, "SubResource such as pod/log or deployment/scale")
+}
+
+// AddSelectorFlags adds the flags of selectors.
+func (q *Question) AddSelectorFlags(fs *pflag.FlagSet) {
 	fs.StringVarP(&q.LabelSelector, "selector", "l", q.LabelSelector, "Label selector of a list, watch or deletecollection, as in 'kubectl get'.")
 	fs.StringVar(&q.FieldSelector, "field-selector", q.FieldSelector, "Field selector of a list, watch or deletecollection, as in 'kubectl get'.")
 }

@@ -23,7 +23,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -302,7 +302,7 @@ func (q *Question) readSelectors(verb string, isURL bool) error {
 	if err != nil {
 		return fmt.Errorf("--field-selector: %w", err)
 	}
-	if name, ok := selector.RequiresExactMatch("metadata.name"); ok && verb != "deletecollection" && len(path.IsValidPathSegmentName(name)) == 0 {
+	if name, ok := selector.RequiresExactMatch("metadata.name"); ok && verb != "deletecollection" && len(content.IsPathSegmentName(name)) == 0 {
 		q.Name = name
 	}
 	return nil

@@ -384,7 +384,7 @@ func TestBarrierUnseen(t *testing.T) {
 			named := policyv1alpha1.PolicyRule{Verbs: []string{"create"}, APIGroups: []string{test.group}, Resources: []string{test.resource}}
 			alone, beside := compile(t, engine.Key{Name: "p"}, denial("", named)), compile(t, engine.Key{Name: "p"}, denial("", everything))
 			if alone.Policy != nil || alone.Sees(request) || beside.Sees(request) {
-				t.Errorf("there is a barrier: %v, which covers the request: %v, and so does that of all resources: %v", alone.Policy != nil, alone.Sees(request), beside.Sees(request))
+				t.Errorf("the policy has a barrier: %v; it sees the request: %v; the barrier of the policy with all resources sees it: %v", alone.Policy != nil, alone.Sees(request), beside.Sees(request))
 			}
 			if len(alone.Report) != 1 || alone.Report[0].Reason != test.want {
 				t.Errorf("report %+v, want the reason %q", alone.Report, test.want)

@@ -44,7 +44,7 @@ func Known(data any) Value {
 	}
 }
 
-// Fields is data of which an expression usually reads a few fields only. Both methods must return the same
+// Fields has data whose fields are made when they are read, because most expressions read few of them. Both methods must return the same
 // data. They must be safe for concurrent use if the map that Lazy returns is used concurrently.
 type Fields interface {
 	// Field returns the value under a key, and false if there is none.

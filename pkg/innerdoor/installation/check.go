@@ -172,7 +172,7 @@ var (
 )
 
 // CheckServer compares what a kube-apiserver has loaded with the files that Write would write, by the metrics of kube-apiserver, and
-// returns the differences. The hashes are those of whole files: comments count, and other files in the directory of the manifest.
+// returns the differences. The metrics have hashes of whole files, so that comments count, and so do other files in the directory of the manifest.
 func (c *Configuration) CheckServer(metrics []byte) ([]string, error) {
 	files, err := c.Files()
 	if err != nil {

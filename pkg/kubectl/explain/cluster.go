@@ -31,7 +31,7 @@ import (
 // errListing says what the caller needs who may not list policies.
 func errListing(err error) error {
 	if apierrors.IsForbidden(err) {
-		return fmt.Errorf("listing the policies of the cluster: %w: you need the ClusterRole proviso:policy-viewer; whoever has it can explain your request with --as", err)
+		return fmt.Errorf("listing the policies of the cluster: %w: you need the ClusterRole proviso:policy-viewer, or an administrator who explains your request with --as", err)
 	}
 	return fmt.Errorf("listing the policies of the cluster: %w", err)
 }

@@ -3,13 +3,13 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package explain is the command kubectl proviso explain. It says how each authorizer decides a request, which part of which condition
-// decides, with which values, and which change of one field of the object would be allowed.
+// Package explain is the command kubectl proviso explain. It shows what each authorizer decides about a request, the part of a condition that
+// decides, its values, and a change of one field of the object with which the request would be allowed.
 //
 // Invariants:
 //
-//   - The decision is the one of package simulation. The values of a condition are those of the server's engine. A change is shown only if
-//     package simulation allows the request with it.
+//   - Package simulation makes the decision, and the engine of the server evaluates the conditions. A change is shown only if package simulation
+//     allows the request with it.
 //   - Values of fields that may hold secrets are in no output, also if they are part of other values or of errors.
 //   - Values, trees and searches are bounded. Texts of files and servers are printed without control characters.
 //

@@ -71,8 +71,9 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
       object: {apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: a}, spec: {storageClassName: dev}}
     expect: {decision: yes-if, outcome: yes}
 
- The request is the spec of a SubjectAccessReview. The data are those of the request of an
- AuthorizationConditionsReview: a delete has operation DELETE and oldObject.
+ The field request has the fields of the spec of a SubjectAccessReview. The field data has
+ those of the request of an AuthorizationConditionsReview: for a delete, operation and
+ oldObject.
 
  The coverage is the part of the policies that match a request of a test, and of the
  clauses of their conditions that are true in one test and false in another. Clauses are

@@ -177,7 +177,7 @@ func selected(roles []rbacv1.ClusterRole, aggregated *rbacv1.ClusterRole) (rules
 	return rules
 }
 
-// Read reads the objects of a cluster: those of one namespace, or of all if it is empty, and those without a namespace. It returns the objects that
+// Read reads the objects in one namespace of a cluster, or in all namespaces if it is empty, and the objects without a namespace. It returns the objects that
 // could be read, and an error for each kind that could not.
 func Read(ctx context.Context, client rbacclient.RbacV1Interface, namespace string) (o *Objects, errs []error) {
 	o = &Objects{}

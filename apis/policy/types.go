@@ -160,7 +160,7 @@ type AuthorizationPolicySpec struct {
 	// Enforcement is Enforce or Audit. Only a policy with Enforce decides requests.
 	Enforcement PolicyEnforcement
 	// Subjects are the users, groups and service accounts whose requests match; at most 256.
-	// Required with the effect Allow. If omitted, a policy with another effect applies to all users.
+	// Required with the effect Allow. If omitted, a policy with another effect applies to all users, except those whose requests kube-apiserver decides without Proviso, such as the group system:masters.
 	Subjects []rbacv1.Subject
 	// Rules describe the requests. A request matches if at least one rule matches. At least 1
 	// and at most 64.

@@ -1919,7 +1919,7 @@ func schema_proviso_apis_policy_v1alpha1_AuthorizationPolicySpec(ref common.Refe
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "subjects are the users, groups and service accounts whose requests match; at most 256, with names of at most 1024 bytes. Required with the effect Allow. If omitted, a policy with another effect applies to all users.",
+							Description: "subjects are the users, groups and service accounts whose requests match; at most 256, with names of at most 1024 bytes. Required with the effect Allow. If omitted, a policy with another effect applies to all users, except those whose requests kube-apiserver decides without Proviso, such as the group system:masters.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericfeatures "k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -307,7 +308,7 @@ func (c CompletedConfig) New() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	groups := append(c.reviewGroups(c.evaluated(table, decider, others)), policies)
+	groups := append(c.reviewGroups(c.evaluated(table, decider, others), c.leavesOut(places, others, barriers)), policies)
 	if c.extra.EnableDemoAPI {
 		demo, err := c.demoGroup()
 		if err != nil {
@@ -420,8 +421,8 @@ func (c CompletedConfig) typeChecker(configs ...*restclient.Config) (*typechecki
 }
 
 // reviewGroups returns the two groups of reviews, which have the same storages.
-func (c CompletedConfig) reviewGroups(isEvaluated evaluated) []*genericapiserver.APIGroupInfo {
-	storages := c.reviewStorages(isEvaluated)
+func (c CompletedConfig) reviewGroups(isEvaluated evaluated, leavesOut func(authorizer.AttributesRecord) bool) []*genericapiserver.APIGroupInfo {
+	storages := c.reviewStorages(isEvaluated, leavesOut)
 	groups := make([]*genericapiserver.APIGroupInfo, 0, len(reviewVersions))
 	for _, version := range reviewVersions {
 		group := genericapiserver.NewDefaultAPIGroupInfo(version.Group, Scheme, ParameterCodec, Codecs)
@@ -429,6 +430,34 @@ func (c CompletedConfig) reviewGroups(isEvaluated evaluated) []*genericapiserver
 		groups = append(groups, &group)
 	}
 	return groups
+}
+
+// leavesOut returns whether kube-apiserver decides a request without Proviso.
+func (c CompletedConfig) leavesOut(places *statusPlaces, o *otherServers, barriers *barriers) func(authorizer.AttributesRecord) bool {
+	of := leftOut{byDoors: c.enforcementServer(places, barriers).LeavesOut, serves: c.servesBehind(o.own), enforces: o.enforcement.Enforces}
+	if barriers != nil {
+		of.byBarriers = barriers.compiler.LeavesOut
+	}
+	return of.has
+}
+
+// leftOut are the requests that kube-apiserver decides without Proviso: of users about whom it calls no door, and whom no barrier refuses, for what is served
+// neither by this server nor by another one that enforces conditions.
+type leftOut struct {
+	// byDoors and byBarriers report whether a user is left out. If byDoors is nil, nobody is; if byBarriers is nil, there are no barriers.
+	byDoors, byBarriers func(user.Info) bool
+	serves, enforces    func(authorizer.Attributes) bool
+}
+
+func (l leftOut) has(a authorizer.AttributesRecord) bool {
+	switch {
+	case l.byDoors == nil || a.User == nil || authorization.HasWildcards(a):
+		return false
+	//guard:left-out-other-servers
+	case a.ResourceRequest && (l.serves(a) || l.enforces(a)):
+		return false
+	}
+	return l.byDoors(a.User) && (l.byBarriers == nil || l.byBarriers(a.User))
 }
 
 // evaluated is the type of virtual.Reviewer.Evaluated.
@@ -461,9 +490,9 @@ func (c CompletedConfig) names(ctx context.Context, attributes authorizer.Attrib
 	return snapshot.Names(attributes, decision)
 }
 
-func (c CompletedConfig) reviewStorages(isEvaluated evaluated) map[string]rest.Storage {
+func (c CompletedConfig) reviewStorages(isEvaluated evaluated, leavesOut func(authorizer.AttributesRecord) bool) map[string]rest.Storage {
 	upstream := c.extra.UpstreamDecisions
-	reviewer := &virtual.Reviewer{Chain: c.extra.Chains.Reviews, Conditional: c.extra.Enforcer.Conditional(), Upstream: upstream, Enforced: c.extra.Enforcer.Covers, Evaluated: isEvaluated, Names: c.names, Versions: c.extra.Enforcer.Versions}
+	reviewer := &virtual.Reviewer{Chain: c.extra.Chains.Reviews, Conditional: c.extra.Enforcer.Conditional(), Upstream: upstream, Enforced: c.extra.Enforcer.Covers, Evaluated: isEvaluated, LeavesOut: leavesOut, Names: c.names, Versions: c.extra.Enforcer.Versions}
 	impersonations := impersonationreview.NewREST(reviewer, c.impersonation)
 	return map[string]rest.Storage{
 		"subjectaccessreviews":                         accessreview.NewSubjectREST(reviewer),

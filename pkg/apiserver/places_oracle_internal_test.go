@@ -292,7 +292,7 @@ func (a after) Decide(context.Context, authorizer.Attributes) authorization.Deci
 
 // cover tells the enforcer what the server serves.
 func (s *oracleServer) cover() {
-	groups := s.config.reviewGroups(s.evaluated)
+	groups := s.config.reviewGroups(s.evaluated, nil)
 	policies := genericapiserver.NewDefaultAPIGroupInfo(policyapi.GroupName, Scheme, ParameterCodec, Codecs)
 	kinds := map[string]rest.Storage{}
 	for _, resource := range []string{clusterPoliciesResource, policiesResource, configurationsResource} {
@@ -525,7 +525,7 @@ func (s *oracleServer) review(ctx context.Context, answers *oracle.Answers) {
 		spec.ConditionalAuthorization = &authorizationv1alpha1.ConditionalAuthorizationConfiguration{Mode: s.Request.Mode}
 	}
 	s.must(Scheme.Convert(&authorizationv1alpha1.SubjectAccessReview{Spec: *spec}, review, nil))
-	storage := s.config.reviewStorages(s.evaluated)["subjectaccessreviews"].(rest.Creater)
+	storage := s.config.reviewStorages(s.evaluated, nil)["subjectaccessreviews"].(rest.Creater)
 	created, err := storage.Create(ctx, review, nil, &metav1.CreateOptions{})
 	if err != nil {
 		answers.ReviewError = err.Error()

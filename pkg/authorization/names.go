@@ -19,6 +19,9 @@ func LacksName(verb, subresource, name string) bool {
 	return name == "" && (slices.Contains(verbsOfOne, verb) || verb == "create" && subresource != "")
 }
 
+// WarningLeftOut is the warning of a review with a mode about a user whose request kube-apiserver decides without Proviso, whatever policies say.
+const WarningLeftOut = "kube-apiserver decides this request of the user without Proviso, so that the cluster goes on while Proviso is down: policies neither allow nor deny it"
+
 // Names are the names of objects about which policies can decide otherwise than about all others.
 type Names struct {
 	// Names are in order, each once.

@@ -195,7 +195,7 @@ type AuthorizationPolicySpec struct {
 	// +optional
 	Enforcement PolicyEnforcement `json:"enforcement,omitempty"`
 	// subjects are the users, groups and service accounts whose requests match; at most 256, with
-	// names of at most 1024 bytes. Required with the effect Allow. If omitted, a policy with another effect applies to all users.
+	// names of at most 1024 bytes. Required with the effect Allow. If omitted, a policy with another effect applies to all users, except those whose requests kube-apiserver decides without Proviso, such as the group system:masters.
 	// +optional
 	// +listType=atomic
 	Subjects []rbacv1.Subject `json:"subjects,omitempty"`

@@ -214,13 +214,13 @@ func (o *options) changes(ctx context.Context, granted []rbacv1.PolicyRule) (cha
 // refuses.
 func (o *options) change(ctx context.Context, granted []rbacv1.PolicyRule) (a *answer.Answer, isUnenforced bool, err error) {
 	isGranted, _ := validation.Covers(granted, []rbacv1.PolicyRule{o.rule()})
-	status, names, err := o.askProviso(ctx)
+	status, about, err := o.askProviso(ctx)
 	switch {
 	case err != nil:
 		return nil, false, err
 	case status == nil:
 		return nil, false, errNoReviews
-	case len(status.ConditionsChain) == 0 && status.Allowed == isGranted && len(names.Names) == 0 && !names.IsOpen && (!o.IsNameless() || len(o.grantedNames()) == 0):
+	case len(status.ConditionsChain) == 0 && status.Allowed == isGranted && len(about.names.Names) == 0 && !about.names.IsOpen && (!o.IsNameless() || len(o.grantedNames()) == 0):
 		return nil, false, nil
 	}
 	if a, err = o.answer(ctx); err != nil {

@@ -35,10 +35,11 @@ const (
 // answerForNames answers a question about objects of any name, although each request has one: it asks about a name that no rule has, and about those that rules have. If
 // the answers differ, it depends on the name.
 func (o *options) answerForNames(ctx context.Context) (*answer.Answer, error) {
-	_, names, err := o.askProviso(ctx)
+	_, about, err := o.askProviso(ctx)
 	if err != nil {
 		return nil, err
 	}
+	names := about.names
 	if err := o.addGranted(ctx, &names); err != nil {
 		return nil, err
 	}

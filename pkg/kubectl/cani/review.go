@@ -64,10 +64,14 @@ func (o *options) answerForOne(ctx context.Context) (*answer.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	status, _, err := o.askProviso(ctx)
+	status, about, err := o.askProviso(ctx)
 	switch {
 	case err != nil:
 		return nil, err
+	//guard:can-i-users-who-left-out
+	case about.isLeftOut && gate != nil:
+		o.WarnOnce(authorization.WarningLeftOut)
+		return answer.Of(gate.Allowed, gate.Reason, gate.EvaluationError), nil
 	case status == nil && gate == nil:
 		return nil, errNoReviews
 	case status == nil:
@@ -127,12 +131,24 @@ func (o *options) askKubeAPIServer(ctx context.Context, version string) (*author
 	return status, nil
 }
 
-// askProviso returns nil if the server does not serve the review. For a question without a name it also returns the names about which policies can decide otherwise.
-func (o *options) askProviso(ctx context.Context) (status *authorizationv1alpha1.SubjectAccessReviewStatus, names authorization.Names, err error) {
-	ctx = command.WithWarnings(ctx, func(text string) (ok bool) {
+// warned is what warnings of a review of Proviso say.
+type warned struct {
+	// names are those about which policies can decide otherwise than about a question without a name.
+	names authorization.Names
+	// isLeftOut says that kube-apiserver decides the request without Proviso.
+	isLeftOut bool
+}
+
+// askProviso returns nil if the server does not serve the review.
+func (o *options) askProviso(ctx context.Context) (status *authorizationv1alpha1.SubjectAccessReviewStatus, about warned, err error) {
+	ctx = command.WithWarnings(ctx, func(text string) bool {
+		if text == authorization.WarningLeftOut {
+			about.isLeftOut = true
+			return true
+		}
 		found, ok := authorization.NamesIn(text)
 		if ok {
-			names = found
+			about.names = found
 		}
 		return ok
 	})
@@ -152,11 +168,11 @@ func (o *options) askProviso(ctx context.Context) (status *authorizationv1alpha1
 	}
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, names, nil
+		return nil, about, nil
 	case err != nil:
-		return nil, names, fmt.Errorf("the review of Proviso: %w", o.errReview(err))
+		return nil, about, fmt.Errorf("the review of Proviso: %w", o.errReview(err))
 	}
-	return status, names, nil
+	return status, about, nil
 }
 
 // selfRules returns the rules of kube-apiserver for the user of the client in a namespace.

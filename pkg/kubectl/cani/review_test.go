@@ -336,3 +336,33 @@ func TestArguments(t *testing.T) {
 		}
 	}
 }
+
+// TestUsersLeftOut has users whose requests kube-apiserver decides without Proviso: its answer counts, also about an object.
+func TestUsersLeftOut(t *testing.T) {
+	t.Parallel()
+	proviso := func(status authorizationv1alpha1.SubjectAccessReviewStatus) standin.Handler {
+		return standin.To(func(review *authorizationv1alpha1.SelfSubjectAccessReview) any {
+			review.Status = status
+			return standin.Warned{Warnings: []string{authorization.WarningLeftOut}, Answer: review}
+		})
+	}
+	const pod = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "n"}}`
+	warning := []string{"Warning: " + authorization.WarningLeftOut + "\n"}
+	for name, status := range map[string]authorizationv1alpha1.SubjectAccessReviewStatus{
+		"denied": {Denied: true, Reason: "a policy"}, "no opinion": {}, "conditions": onCondition("Deny", "true"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			answers := standin.Answers{reviewOfKube: kubeSays(true, ""), reviewOfProviso: proviso(status), reviewOfRules: rulesForName("get", "secrets", "a")}
+			printed{0, "yes\n", warning}.check(t, answers, "", "delete", "pods/p")
+			printed{0, "yes\n", warning}.check(t, answers, "", "delete", "pods")
+			printed{0, "yes\n", warning}.check(t, answers, pod, "delete", "-f", "-")
+			answers[reviewOfKube] = kubeSays(false, "no role")
+			printed{1, "no - no role\n", warning}.check(t, answers, "", "delete", "pods/p")
+			answers[reviewOfKube] = nil // Proviso's own port, where policies decide about all
+			if name == "denied" {
+				printed{1, "no - a policy\n", []string{onlyProviso}}.check(t, answers, "", "delete", "pods/p")
+			}
+		})
+	}
+}

@@ -18,10 +18,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/kubectl/admissionpolicy"
+	"github.com/proviso-authz/proviso/pkg/kubectl/command"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 	"github.com/proviso-authz/proviso/pkg/kubectl/policyfile"
 	"github.com/proviso-authz/proviso/pkg/kubectl/question"
@@ -57,7 +59,12 @@ func (in *input) loadFromCluster(ctx context.Context, loader *policyfile.Loader)
 	cluster.TypeMeta = metav1.TypeMeta{APIVersion: policyv1alpha1.SchemeGroupVersion.String(), Kind: "ClusterAuthorizationPolicyList"}
 	namespaced.TypeMeta = metav1.TypeMeta{APIVersion: policyv1alpha1.SchemeGroupVersion.String(), Kind: "AuthorizationPolicyList"}
 	loader.AllNamespaces = true
-	for _, list := range []any{cluster, namespaced} {
+	lists := []any{cluster, namespaced}
+	//guard:explain-users-who-left-out
+	if in.isLeftOut(ctx) {
+		lists, in.notes = nil, append(in.notes, authorization.WarningLeftOut)
+	}
+	for _, list := range lists {
 		text, err := json.Marshal(list)
 		if err != nil {
 			return err
@@ -72,6 +79,25 @@ func (in *input) loadFromCluster(ctx context.Context, loader *policyfile.Loader)
 		in.askPermission(ctx)
 	}
 	return in.readAdmission(ctx)
+}
+
+// isLeftOut asks Proviso whether kube-apiserver decides the request without it. It returns false if the caller may not ask.
+func (in *input) isLeftOut(ctx context.Context) (isLeftOut bool) {
+	ctx = command.WithWarnings(ctx, func(text string) bool {
+		isLeftOut = isLeftOut || text == authorization.WarningLeftOut
+		return true // explain finds out itself what the others say
+	})
+	spec := in.request.Spec.DeepCopy()
+	spec.Groups = in.request.User().GetGroups()
+	spec.ConditionalAuthorization = &authorizationv1alpha1.ConditionalAuthorizationConfiguration{Mode: authorizationv1alpha1.ConditionsModeHumanReadable}
+	client := in.clients.Proviso.AuthorizationProvisoV1alpha1()
+	_, err := client.SubjectAccessReviews().Create(ctx, &authorizationv1alpha1.SubjectAccessReview{Spec: *spec}, metav1.CreateOptions{})
+	if in.isSelf && apierrors.IsForbidden(err) {
+		_, err = client.SelfSubjectAccessReviews().Create(ctx, &authorizationv1alpha1.SelfSubjectAccessReview{Spec: authorizationv1alpha1.SelfSubjectAccessReviewSpec{
+			ResourceAttributes: spec.ResourceAttributes, NonResourceAttributes: spec.NonResourceAttributes, ConditionalAuthorization: spec.ConditionalAuthorization,
+		}}, metav1.CreateOptions{})
+	}
+	return isLeftOut && err == nil
 }
 
 // readNamespace reads the namespace of the request from the cluster, if the files do not have it.

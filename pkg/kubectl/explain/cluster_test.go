@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/kubectl"
 	"github.com/proviso-authz/proviso/test/testutil/standin"
 )
@@ -36,6 +37,9 @@ const (
 	reviewOfUser   = "POST /apis/authorization.k8s.io/v1/subjectaccessreviews"
 	reviewOfSelf   = "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 	whoAmI         = "POST /apis/authentication.k8s.io/v1/selfsubjectreviews"
+
+	reviewOfProviso = "POST /apis/authorization.proviso.dev/v1alpha1/subjectaccessreviews"
+	selfOfProviso   = "POST /apis/authorization.proviso.dev/v1alpha1/selfsubjectaccessreviews"
 )
 
 var (
@@ -63,6 +67,9 @@ func status(t *testing.T, s authorizationv1.SubjectAccessReviewStatus) standin.H
 		return review
 	})
 }
+
+// leftOut is the answer of Proviso to a review about a user whom kube-apiserver leaves out.
+var leftOut = standin.Warned{Warnings: []string{authorization.WarningLeftOut}, Answer: json.RawMessage(`{"status": {}}`)}
 
 // aboutSelf is the answer to a review about the caller.
 func aboutSelf(s authorizationv1.SubjectAccessReviewStatus) standin.Handler {
@@ -153,6 +160,9 @@ func TestQuestions(t *testing.T) {
 		{name: "the object is refused", policy: blue, args: "create -f - --as=alice --as-group=devs", want: "no", near: "metadata.labels.team", kube: "NoOpinion"},
 		{name: "another user", policy: allow, args: "create -f - --as=bob", want: "no", kube: "NoOpinion"},
 		{name: "RBAC allows", args: "create -f - --as=bob", others: standin.Answers{reviewOfUser: status(t, byRBAC)}, want: "yes", kube: "Allow"},
+		{name: "a user who is left out", policy: "effect: Deny, " + strings.TrimPrefix(allow, "effect: Allow, "), args: "create -f - --as=alice", others: standin.Answers{reviewOfUser: status(t, byRBAC), reviewOfProviso: leftOut}, want: "yes", kube: "Allow", note: authorization.WarningLeftOut},
+		{name: "a user who is left out, without a role", policy: allow, args: "create -f - --as=alice", others: standin.Answers{reviewOfProviso: leftOut}, want: "no", kube: "NoOpinion", note: authorization.WarningLeftOut},
+		{name: "oneself, left out", policy: allow, args: "create -f -", others: standin.Answers{reviewOfProviso: errForbidden, selfOfProviso: leftOut}, want: "no", kube: "NoOpinion", note: authorization.WarningLeftOut},
 		{name: "RBAC allows what is assumed", args: "create pods --as=bob --rbac-allows", others: standin.Answers{reviewOfUser: errForbidden}, want: "yes", kube: "Allow", note: "not evaluated without an object"},
 		{name: "kube-apiserver denies", policy: allow, args: "create -f - --as=alice", others: standin.Answers{reviewOfUser: status(t, authorizationv1.SubjectAccessReviewStatus{Denied: true, Reason: "a webhook"})}, want: "no", kube: "Unknown"},
 		{name: "no permission to review another user", policy: allow, args: "create -f - --as=alice", others: standin.Answers{reviewOfUser: errForbidden}, want: "yes", kube: "Unknown", note: "what RBAC allows is not known: "},

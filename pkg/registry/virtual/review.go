@@ -37,6 +37,8 @@ type Reviewer struct {
 	Evaluated func(ctx context.Context, record authorizer.AttributesRecord, decision authorization.Decision) (isEvaluated bool, problem string)
 	// Names returns the names about which policies can decide otherwise than a decision on a request without a name says. If nil, no warning says so.
 	Names func(ctx context.Context, attributes authorizer.Attributes, decision authorization.Decision) authorization.Names
+	// LeavesOut reports whether kube-apiserver decides a request of a user without Proviso. If nil, no warning says so.
+	LeavesOut func(record authorizer.AttributesRecord) bool
 	// Versions returns the versions in which this server serves the resource that attributes name. With a mode, a review
 	// without a version is answered for them. If nil, or if there are none, the answer of such a review is folded.
 	Versions func(attributes authorizer.Attributes) []string
@@ -57,9 +59,10 @@ func (r *Reviewer) Review(ctx context.Context, record authorizer.AttributesRecor
 		attributes.Caller = caller
 	}
 	decision := r.Chain.Decide(ctx, attributes)
+	isLeftOut := r.LeavesOut != nil && attributes.Mode != authorizationapi.ConditionsModeNone && r.LeavesOut(record)
 	var names authorization.Names
 	//guard:virtual-names-of-policies
-	if r.Names != nil && attributes.Mode != authorizationapi.ConditionsModeNone && record.ResourceRequest && authorization.LacksName(record.Verb, record.Subresource, record.Name) {
+	if r.Names != nil && !isLeftOut && attributes.Mode != authorizationapi.ConditionsModeNone && record.ResourceRequest && authorization.LacksName(record.Verb, record.Subresource, record.Name) {
 		names = r.Names(ctx, record, decision)
 	}
 	var (
@@ -75,8 +78,12 @@ func (r *Reviewer) Review(ctx context.Context, record authorizer.AttributesRecor
 	case wildcards:
 		decision = decision.FoldReview()
 		hint, warnings = hintWildcards, append(warnings, warningWildcards)
-	default:
+	case !isLeftOut:
 		warnings = r.warningsOf(ctx, record, decision)
+	}
+	//guard:virtual-users-who-left-out
+	if isLeftOut {
+		warnings = append(warnings, authorization.WarningLeftOut)
 	}
 	if text := names.Warning(); text != "" {
 		warnings = append(warnings, text)

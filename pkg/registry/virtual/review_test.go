@@ -168,7 +168,7 @@ func TestNamesOfPolicies(t *testing.T) {
 			return names
 		}
 		return authorization.Names{}
-	}}
+	}, LeavesOut: func(a authorizer.AttributesRecord) bool { return a.User != nil && a.User.GetName() == "node" }}
 	config := &authorizationapi.ConditionalAuthorizationConfiguration{Mode: authorizationapi.ConditionsModeHumanReadable}
 	for _, tc := range []struct {
 		record authorizer.AttributesRecord
@@ -181,6 +181,8 @@ func TestNamesOfPolicies(t *testing.T) {
 		{authorizer.AttributesRecord{Verb: "list", APIVersion: "v1", Resource: "things", ResourceRequest: true}, config, ""},
 		{authorizer.AttributesRecord{Verb: "get", APIVersion: "v1", Resource: "others", ResourceRequest: true}, config, ""},
 		{authorizer.AttributesRecord{Verb: "get", Path: "/things"}, config, ""},
+		{authorizer.AttributesRecord{Verb: "get", APIVersion: "v1", Resource: "things", ResourceRequest: true, User: &user.DefaultInfo{Name: "node"}}, config, authorization.WarningLeftOut},
+		{authorizer.AttributesRecord{Verb: "get", APIVersion: "v1", Resource: "things", ResourceRequest: true, User: &user.DefaultInfo{Name: "node"}}, nil, ""},
 	} {
 		if _, warnings := r.Review(t.Context(), tc.record, tc.config); strings.Join(warnings, "; ") != tc.want {
 			t.Errorf("%+v: got %q, want %q", tc.record, warnings, tc.want)

@@ -458,3 +458,44 @@ func tried(ctx context.Context, client dynamic.ResourceInterface, verb string, m
 	}
 	return err
 }
+
+// TestKubectlUsersLeftOut asks about users whose requests kube-apiserver decides without Proviso, and about others, and makes the requests. What Proviso serves
+// it decides about all of them.
+func TestKubectlUsersLeftOut(t *testing.T) {
+	const leftOut = "system:serviceaccount:kube-system:tidy"
+	applyForTest(t, `{apiVersion: v1, kind: Namespace, metadata: {name: left-out}}
+---
+{apiVersion: v1, kind: ServiceAccount, metadata: {name: tidy, namespace: kube-system}}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: tidy, namespace: left-out}, rules: [{apiGroups: ["", demo.proviso.dev], resources: [configmaps, virtualmachines], verbs: [delete]}]}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: tidy, namespace: left-out}, roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: tidy}, subjects: [{kind: ServiceAccount, name: tidy, namespace: kube-system}, {apiGroup: rbac.authorization.k8s.io, kind: User, name: bob}]}
+`)
+	objects := map[string]string{
+		"configmaps":      `{apiVersion: v1, kind: ConfigMap, metadata: {name: kept, namespace: left-out, labels: {kept: "true"}}}`,
+		"virtualmachines": `{apiVersion: demo.proviso.dev/v1alpha1, kind: VirtualMachine, metadata: {name: kept, namespace: left-out, labels: {kept: "true"}}, spec: {image: debian-12, storageClassName: dev}}`,
+	}
+	for _, object := range objects {
+		applyForTest(t, object)
+	}
+	applyForTest(t, `{apiVersion: policy.proviso.dev/v1alpha1, kind: AuthorizationPolicy, metadata: {name: kept, namespace: left-out}, spec: {effect: Deny, rules: [{verbs: [delete], apiGroups: ["", demo.proviso.dev], apiVersions: [v1, v1alpha1], resources: [configmaps, virtualmachines]}], condition: 'oldObject.metadata.?labels[?"kept"].orValue("") == "true"'}}`)
+	for resource, object := range objects {
+		for _, user := range []string{leftOut, "bob"} {
+			passes := user == leftOut && resource == "configmaps"
+			want := map[bool]int{true: 0, false: 1}[passes]
+			_, errOut, code := shell(t, "admin", "", fmt.Sprintf("kubectl delete %s kept -n left-out --dry-run=server --as=%s", resource, user))
+			if code != want {
+				t.Errorf("%s deletes %s: got %d %s, want %d", user, resource, code, errOut, want)
+			}
+			for _, command := range []string{"can-i", "explain"} {
+				out, errOut, code := plugin(t, "admin", object, command, "delete", "-f", "-", "--as="+user)
+				if code != want {
+					t.Errorf("%s %s: %s: got %d %s%s, want %d", user, resource, command, code, out, errOut, want)
+				}
+			}
+			if out, errOut, code := plugin(t, "admin", "", "can-i", "delete", resource+"/kept", "-n", "left-out", "--as="+user); (code == 0) != passes {
+				t.Errorf("%s %s: got %d %s%s, want yes: %t", user, resource, code, out, errOut, passes)
+			}
+		}
+	}
+}

@@ -28,7 +28,7 @@ type AuthorizationPolicySpecApplyConfiguration struct {
 	// events, and clients are warned of what it would deny.
 	Enforcement *policyv1alpha1.PolicyEnforcement `json:"enforcement,omitempty"`
 	// subjects are the users, groups and service accounts whose requests match; at most 256, with
-	// names of at most 1024 bytes. Required with the effect Allow. If omitted, a policy with another effect applies to all users.
+	// names of at most 1024 bytes. Required with the effect Allow. If omitted, a policy with another effect applies to all users, except those whose requests kube-apiserver decides without Proviso, such as the group system:masters.
 	Subjects []v1.Subject `json:"subjects,omitempty"`
 	// rules describe the requests. A request matches if at least one rule matches. At least 1
 	// and at most 64.

@@ -45,6 +45,9 @@ func TestRequestsLeftOut(t *testing.T) {
 		{name: "what another server enforces", of: both, user: "node", resource: "things"},
 		{name: "a path", of: both, user: "node", change: func(a *authorizer.AttributesRecord) { a.ResourceRequest, a.Path = false, "/metrics" }, want: true},
 		{name: "several resources", of: both, user: "node", resource: "*"},
+		{name: "an administrator", of: both, resource: "pods", change: func(a *authorizer.AttributesRecord) {
+			a.User = &user.DefaultInfo{Name: "node", Groups: []string{user.SystemPrivilegedGroup}}
+		}},
 		{name: "no user", of: both, resource: "pods", change: func(a *authorizer.AttributesRecord) { a.User = nil }},
 	} {
 		a := authorizer.AttributesRecord{User: &user.DefaultInfo{Name: tc.user}, Verb: "get", APIVersion: "v1", Resource: tc.resource, ResourceRequest: true}

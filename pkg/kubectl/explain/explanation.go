@@ -205,6 +205,12 @@ func (e *explanation) agrees() bool {
 	return e.Decision == answer.No
 }
 
+// isUndecided reports whether the answer is no only because what RBAC allows is not known.
+func (e *explanation) isUndecided() bool {
+	return e.Decision == answer.No && slices.ContainsFunc(e.Chain, func(m *member) bool { return m.Opinion == opinionUnknown }) &&
+		!slices.ContainsFunc(e.Chain, func(m *member) bool { return m.Decides })
+}
+
 func opinionOf(d authorization.Decision) string {
 	switch {
 	case d.IsAllow():

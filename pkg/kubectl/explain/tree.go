@@ -182,8 +182,12 @@ func (n *nearMiss) String() string {
 func printText(screen *terminal.Terminal, out io.Writer, x *explanation) error {
 	top := treeOf(x)
 	answer, rest, _ := strings.Cut(top.Text, ": ")
+	line := screen.Answer(answer)
+	if x.isUndecided() {
+		line += " - unless RBAC allows it, which is not known"
+	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\n%s\n", screen.Answer(answer), rest)
+	fmt.Fprintf(&b, "%s\n\n%s\n", line, rest)
 	writeEntries(&b, top.Entries, "")
 	_, err := io.WriteString(out, b.String())
 	return err

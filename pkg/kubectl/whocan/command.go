@@ -29,6 +29,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
 	"github.com/proviso-authz/proviso/pkg/kubectl/command"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
@@ -60,8 +61,8 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
  VERB, TYPE, NAME and NONRESOURCEURL are as for can-i. The list has a row for each
  binding and each policy that decides for a subject, in the order in which they decide.
  The answer is 'yes', 'yes, if' a condition is true, or 'no' for a subject that RBAC or an
- Allow policy allows and another policy does not. A second table has the policies that
- restrict the action.
+ Allow policy allows and another policy does not. The row of a policy that denies on a
+ condition says 'no, if'. A second table has the policies that restrict the action.
 
  The names in bindings and policies are listed. The members of groups are not known to a
  cluster, so that a condition on the groups of a user is shown and not evaluated. Other
@@ -156,7 +157,11 @@ func printTable(out io.Writer, r *report, screen *terminal.Terminal) error {
 		s := &r.Subjects[i]
 		for k := range s.Parts {
 			p := &s.Parts[k]
-			table.Add(p.below(screen), s.Answer.Text(), s.String(), string(p.Effect), p.text(), p.Source.String(), p.Description)
+			is := s.Answer.Text()
+			if s.Answer == answer.YesIf && p.Effect == policyv1alpha1.PolicyEffectDeny {
+				is = "no, if"
+			}
+			table.Add(p.below(screen), is, s.String(), string(p.Effect), p.text(), p.Source.String(), p.Description)
 		}
 	}
 	if err := table.Print(out, screen.Width()); err != nil || len(r.Restrictions) == 0 {

@@ -15,7 +15,10 @@ import (
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	testingclock "k8s.io/utils/clock/testing"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
@@ -122,6 +125,35 @@ func endsAfter(t *testing.T, n int64, exists bool, do func(*testing.T, *rig), do
 	eventually(t, fmt.Sprintf("after %d writes: the next leader completes it", n), isDone)
 	stop()
 	return isComplete
+}
+
+// TestStatusInBetween writes the status of new policies while the controller gives them its finalizer. The barriers do not wait for the interval
+// between two writes, because nothing of them was written.
+func TestStatusInBetween(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	steps := testingclock.NewFakeClock(time.Now())
+	r.clock = steps
+	var conflicts atomic.Int64
+	r.setBefore(func(verb, resource, name string, _ bool) error {
+		if verb == "update" && resource == "clusterauthorizationpolicies" && conflicts.Add(1) <= 3 {
+			return apierrors.NewConflict(schema.GroupResource{Resource: resource}, name, nil)
+		}
+		return nil
+	})
+	r.start(t, lead)
+	r.create(t, policy("a", "1"))
+	var waited time.Duration
+	eventually(t, "the barrier is written", func() bool {
+		if waited < 900*time.Millisecond {
+			waited += 10 * time.Millisecond
+			steps.Step(10 * time.Millisecond)
+		}
+		return r.isBarred(t, "a", "1")
+	})
+	if conflicts.Load() < 3 {
+		t.Errorf("got %d attempts, so that the test proves nothing", conflicts.Load())
+	}
 }
 
 // TestTwoLeaders has two leaders at the same time while policies change and others tamper with their barriers. In the end everything is in order,

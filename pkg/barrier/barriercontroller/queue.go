@@ -120,6 +120,13 @@ func (p *pace) wait(key Key) time.Duration {
 	return 0
 }
 
+// giveBack lets the next write for a key begin at once, because this one wrote nothing. It still counts for the rates.
+func (p *pace) giveBack(key Key) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.written, key)
+}
+
 // purge forgets what has no effect any more. It may be called once in a minute: it gives each namespace a new burst.
 func (p *pace) purge() {
 	p.mu.Lock()

@@ -31,6 +31,7 @@ import (
 	"k8s.io/client-go/informers"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/utils/clock"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned/fake"
@@ -189,6 +190,8 @@ type rig struct {
 	// storesNoMappings is for the controllers that start next.
 	storesNoMappings bool
 	compile          func(engine.Key, *policyv1alpha1.AuthorizationPolicySpec) (*barrier.Barrier, error)
+	// clock is for the controllers that start next. If nil, they have the real one.
+	clock clock.WithTicker
 }
 
 func newRig(t *testing.T) *rig {
@@ -232,7 +235,7 @@ func (r *rig) start(t *testing.T, elect func(context.Context, func(context.Conte
 	c, err := barriercontroller.New(barriercontroller.Config{
 		Policies: r.policies, KubeAPIServer: r.kubeClient, Informers: factory, Compile: r.compile, StoresMappings: !r.storesNoMappings, CompileMapping: compileMapping, Namespace: namespace, StalenessBound: time.Minute,
 		Revision: func(context.Context, string) (uint64, error) { return math.MaxUint64, nil }, End: func(error) {}, Changed: func() {},
-		Events: r.recorder, Elect: elect,
+		Events: r.recorder, Elect: elect, Clock: r.clock,
 	})
 	if err != nil {
 		t.Fatal(err)

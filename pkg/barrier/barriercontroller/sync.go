@@ -209,7 +209,11 @@ func (c *Controller) syncWanted(ctx context.Context, p *policy, r compiled) erro
 		c.queue.AddAfter(p.key, wait)
 		return nil
 	}
-	return c.write(lead, p, r, wasInOrder)
+	err := c.write(lead, p, r, wasInOrder)
+	if errors.Is(err, errOutdated) {
+		c.pace.giveBack(p.key)
+	}
+	return err
 }
 
 var errStale = errors.New("policies may be out of date")

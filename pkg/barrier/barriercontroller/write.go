@@ -24,7 +24,7 @@ const maxRefusalBytes = 512
 
 // write writes the barrier of a policy: first as a dry run of both objects, then the policy, then the binding. Both objects are read
 // before the policy of this server is read from the store, so that an object cannot be newer than the policy. A process that is not the
-// leader makes the dry runs only.
+// leader makes the dry runs only. It returns errOutdated if it has written nothing because the policy has changed in the meantime.
 //
 // wasInOrder says that this process has seen the same barrier in order, so that others have changed it since.
 func (c *Controller) write(ctx context.Context, p *policy, r compiled, wasInOrder bool) error {
@@ -52,7 +52,11 @@ func (c *Controller) write(ctx context.Context, p *policy, r compiled, wasInOrde
 	}
 	isLeader := c.leader() != nil
 	if isLeader {
-		if current, err = c.hold(ctx, current); err != nil {
+		switch current, err = c.hold(ctx, current); {
+		case apierrors.IsConflict(err): // a new policy has its first status written at this time
+			c.pending(p, r)
+			return errOutdated
+		case err != nil:
 			return c.failed(p, r, &holdError{err})
 		}
 	}

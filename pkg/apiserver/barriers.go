@@ -45,7 +45,7 @@ const (
 	// barrierTimeout bounds one request to kube-apiserver.
 	barrierTimeout = 10 * time.Second
 	// barrierStatusInterval is the least time between two comparisons of all statuses because barriers have changed.
-	barrierStatusInterval = time.Second
+	barrierStatusInterval = 200 * time.Millisecond
 	// rolloutInterval is the least time between two looks at the rollout of all barriers.
 	rolloutInterval = 200 * time.Millisecond
 )

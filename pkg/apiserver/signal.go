@@ -23,7 +23,10 @@ func (s signal) set() {
 	}
 }
 
-// run calls do after changes until ctx ends: at once after the first one, and then at least an interval after the last call began.
+// pauses is how many times as long as a call took run waits at least before the next one, so that it takes a twentieth of a processor.
+const pauses = 20
+
+// run calls do after changes until ctx ends: at once after the first one, and then at least an interval after the last call began, or longer if that took long.
 func (s signal) run(ctx context.Context, interval time.Duration, do func()) {
 	for {
 		select {
@@ -31,10 +34,10 @@ func (s signal) run(ctx context.Context, interval time.Duration, do func()) {
 		case <-ctx.Done():
 			return
 		}
-		next := time.After(interval)
+		began := time.Now()
 		do()
 		select {
-		case <-next:
+		case <-time.After(max(interval-time.Since(began), pauses*time.Since(began))):
 		case <-ctx.Done():
 			return
 		}

@@ -83,7 +83,8 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
 
  Documents of other kinds, such as roles and tests in the same folder, are ignored.
 
- Exit status: 0 if nothing was found, 1 if something was, 2 on an error.`,
+ Exit status: 0 if nothing was found, 1 if something was or the server could not be asked,
+ 2 on an error.`,
 		Example: `  # Check policies without a cluster
   kubectl proviso lint -f artifacts/render/policies
 
@@ -154,7 +155,7 @@ func (o *options) run(ctx context.Context, args []string) error {
 	switch {
 	case err != nil:
 		return err
-	case len(findings) > 0:
+	case len(findings) > 0 || l.isIncomplete:
 		return command.Found(nil)
 	}
 	return nil
@@ -170,6 +171,8 @@ type linter struct {
 	// types is nil without schemas, and clients without --cluster.
 	types   *typechecking.Checker
 	clients *command.Clients
+	// isIncomplete says that the server was not asked about some policies, although it has Proviso.
+	isIncomplete bool
 }
 
 // readSchemas reads the schemas of the cluster, or of files.
@@ -241,6 +244,7 @@ func (l *linter) ask(ctx context.Context, p *policyfile.Policy, found []finding,
 	}
 	warnings, obstacle, err := l.warningsOf(ctx, p)
 	if obstacle != nil {
+		l.isIncomplete = l.isIncomplete || !errors.Is(obstacle, errNotServed)
 		l.WarnOnce(fmt.Sprintf("what the server warns of is not known: %v", obstacle))
 	}
 	for _, text := range warnings {

@@ -83,3 +83,38 @@ func TestDryRun(t *testing.T) {
 		})
 	}
 }
+
+// TestNotAsked ends with 1 if the server has Proviso and was not asked, so that a pipeline does not take silence for consent.
+func TestNotAsked(t *testing.T) {
+	t.Parallel()
+	unknown := &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound, Details: &metav1.StatusDetails{
+		Causes: []metav1.StatusCause{{Type: metav1.CauseTypeUnexpectedServerResponse}},
+	}}}
+	for _, tc := range []struct {
+		name    string
+		err     error
+		code    int
+		warning string
+	}{
+		{name: "asked"},
+		{name: "not permitted", err: apierrors.NewForbidden(schema.GroupResource{}, "", nil), code: 1, warning: "Warning: what the server warns of is not known: "},
+		{name: "a cluster without Proviso", err: unknown, warning: "Warning: what the server warns of is not known: the cluster does not serve policy.proviso.dev/v1alpha1"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			server := standin.New(t, standin.Discovery(metav1.APIResourceList{GroupVersion: "v1", APIResources: []metav1.APIResource{{Name: "pods", Kind: "Pod", Namespaced: true, Verbs: []string{"create", "update", "patch"}}}}), standin.Answers{
+				"GET /openapi/v3": json.RawMessage(`{"paths": {}}`),
+				"POST /apis/policy.proviso.dev/v1alpha1/namespaces/team/authorizationpolicies": standin.Handler(func(_ *http.Request, body []byte) any {
+					if tc.err != nil {
+						return tc.err
+					}
+					return json.RawMessage(body)
+				}),
+			})
+			out, errOut, code := run(t, policy("team/q", "Allow", join(alice, pods)), "-f", "-", "--cluster", "--kubeconfig=/dev/null", "--server="+server.URL)
+			if code != tc.code || out != "" || !strings.HasPrefix(errOut, tc.warning) || tc.warning == "" && errOut != "" {
+				t.Errorf("got %d %q %q", code, out, errOut)
+			}
+		})
+	}
+}

@@ -33,7 +33,7 @@ import (
 // errListing says what the caller needs who may not list policies.
 func errListing(err error) error {
 	if apierrors.IsForbidden(err) {
-		return fmt.Errorf("listing the policies of the cluster: %w: you need the ClusterRole proviso:policy-viewer, or an administrator who explains your request with --as", err)
+		return fmt.Errorf("listing the policies of the cluster: %w: you need the ClusterRole proviso:policy-viewer, or an administrator who explains your request with --as; can-i with the same arguments shows its conditions", err)
 	}
 	return fmt.Errorf("listing the policies of the cluster: %w", err)
 }

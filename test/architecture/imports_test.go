@@ -74,6 +74,7 @@ var layers = map[string][]string{
 	"pkg/cel/presence":               {},
 	"pkg/cel/internal/engine":        {"pkg/cel/internal/guard"},
 	"pkg/cel/internal/guard":         {},
+	"pkg/cel/internal/syntax":        {"pkg/cel"},
 	"pkg/granular/changes":           {"pkg/excerpt"},
 	"pkg/granular/mapping":           {"apis", "pkg/cel", "pkg/excerpt", "pkg/freshness", "pkg/granular/changes"},
 	"pkg/granular/mappingcontroller": {"apis", "generated", "pkg/controller", "pkg/granular/mapping"},

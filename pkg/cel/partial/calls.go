@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/internal/syntax"
 )
 
 // comparing are the operators and functions that have the same result for an integer and for the same number with a fraction of zero.
@@ -24,10 +25,10 @@ var comparing = sets.New(
 // CallsOther returns the name of an operator or a function in the expression that does more than read, compare and search values, or an
 // empty string if there is none. Without one, the result is the same whether a number is an integer or has a fraction of zero.
 func (e *Expression) CallsOther() string {
-	for n := range e.tree.all {
-		isIndex := n.kind == callNode && (n.name == operators.Index || n.name == operators.OptIndex) && n.args[1].kind == constantNode
-		if n.kind == callNode && !comparing.Has(n.name) && !isIndex {
-			return n.name
+	for n := range e.tree.All {
+		isIndex := n.Kind == syntax.CallNode && (n.Name == operators.Index || n.Name == operators.OptIndex) && n.Args[1].Kind == syntax.ConstantNode
+		if n.Kind == syntax.CallNode && !comparing.Has(n.Name) && !isIndex {
+			return n.Name
 		}
 	}
 	return ""
@@ -37,10 +38,10 @@ func (e *Expression) CallsOther() string {
 // elements are in the expression does not count.
 func (e *Expression) Iterates() string { return iterates(e.tree) }
 
-func iterates(tree *node) string {
-	for n := range tree.all {
-		if n.kind == macroNode && n.target.kind != listNode {
-			return n.name
+func iterates(tree *syntax.Node) string {
+	for n := range tree.All {
+		if n.Kind == syntax.MacroNode && n.Target.Kind != syntax.ListNode {
+			return n.Name
 		}
 	}
 	return ""
@@ -52,9 +53,9 @@ const asServiceAccount = "serviceAccount"
 // ChecksForOthers reports whether the expression may make checks for a service account outside a namespace. In the namespace are only those whose namespace is
 // written as this text, or as request.namespace. If the namespace is empty, every service account is outside.
 func (e *Expression) ChecksForOthers(namespace string) bool {
-	for n := range e.tree.all {
+	for n := range e.tree.All {
 		//guard:checks-others-policies-cluster
-		if n.kind == callNode && n.name == asServiceAccount && (namespace == "" || !isNamespace(n.args[0], namespace)) {
+		if n.Kind == syntax.CallNode && n.Name == asServiceAccount && (namespace == "" || !isNamespace(n.Args[0], namespace)) {
 			return true
 		}
 	}
@@ -62,21 +63,21 @@ func (e *Expression) ChecksForOthers(namespace string) bool {
 }
 
 // isNamespace reports whether a part is a text, or request.namespace.
-func isNamespace(n *node, text string) bool {
-	if n.kind == constantNode {
+func isNamespace(n *syntax.Node, text string) bool {
+	if n.Kind == syntax.ConstantNode {
 		//guard:checks-others-constants
-		return n.value.Equal(types.String(text)) == types.True
+		return n.Value.Equal(types.String(text)) == types.True
 	}
 	//guard:checks-others-other-variables
-	return n.kind == selectNode && !n.test && n.name == "namespace" && n.target.kind == variableNode && n.target.name == string(cel.Request)
+	return n.Kind == syntax.SelectNode && !n.IsTest && n.Name == "namespace" && n.Target.Kind == syntax.VariableNode && n.Target.Name == string(cel.Request)
 }
 
 // ComputesKeys reports whether the expression makes a map with a key that is not a literal. Proviso makes an error of a key that is a list or a
 // map, and cel-go does not.
 func (e *Expression) ComputesKeys() bool {
-	for n := range e.tree.all {
-		for i, arg := range n.args {
-			if n.kind == mapNode && i%2 == 0 && arg.kind != constantNode {
+	for n := range e.tree.All {
+		for i, arg := range n.Args {
+			if n.Kind == syntax.MapNode && i%2 == 0 && arg.Kind != syntax.ConstantNode {
 				return true
 			}
 		}
@@ -92,25 +93,25 @@ const costOfCheck = 350_000
 func (e *Expression) MinCost() uint64 { return costOfCheck * minChecks(e.tree) }
 
 // minChecks returns the number of checks that each evaluation of a node makes, or less.
-func minChecks(n *node) (checks uint64) {
+func minChecks(n *syntax.Node) (checks uint64) {
 	switch {
-	case n.kind == macroNode: // it may have no round
-		return minChecks(n.target)
-	case n.kind != callNode:
-	case isLogic(n): // one operand decides
-		return min(minChecks(n.args[0]), minChecks(n.args[1]))
-	case n.name == operators.Conditional:
-		return minChecks(n.args[0]) + min(minChecks(n.args[1]), minChecks(n.args[2]))
-	case n.name == operators.Index, n.name == operators.OptIndex, n.name == operators.OptSelect: // an index of an optional that is none is not evaluated
-		return minChecks(n.args[0])
-	case n.name == "or", n.name == "orValue":
-		return minChecks(n.target)
-	case n.name == operators.In && isEmptyAggregate(n.args[1]): // the planner makes it false
+	case n.Kind == syntax.MacroNode: // it may have no round
+		return minChecks(n.Target)
+	case n.Kind != syntax.CallNode:
+	case n.IsLogic(): // one operand decides
+		return min(minChecks(n.Args[0]), minChecks(n.Args[1]))
+	case n.Name == operators.Conditional:
+		return minChecks(n.Args[0]) + min(minChecks(n.Args[1]), minChecks(n.Args[2]))
+	case n.Name == operators.Index, n.Name == operators.OptIndex, n.Name == operators.OptSelect: // an index of an optional that is none is not evaluated
+		return minChecks(n.Args[0])
+	case n.Name == "or", n.Name == "orValue":
+		return minChecks(n.Target)
+	case n.Name == operators.In && n.Args[1].IsEmptyAggregate(): // the planner makes it false
 		return 0
-	case n.name == "check":
+	case n.Name == "check":
 		checks = 1
 	}
-	for part := range n.parts {
+	for part := range n.Parts {
 		checks += minChecks(part)
 	}
 	return checks

@@ -19,11 +19,11 @@ SPDX-License-Identifier: Apache-2.0
 //
 // The last residual is an error unless object.open is true, because the user has no uid.
 //
-// A Compiler turns an expression into a tree of nodes with unexpanded macros (tree.go). A Plan decides
+// A Compiler turns an expression into a tree with unexpanded macros (package syntax). A Plan decides
 // which parts of the tree are known when certain variables are known; all plans of an expression share the
 // instructions that evaluate these parts (plan.go). An evaluation replaces the known parts by their values
-// and simplifies the rest (evaluation.go, macro.go). The rest is the residual, which is printed (operand.go,
-// literal.go, printer.go) and compiled again.
+// and simplifies the rest (evaluation.go, macro.go). The rest is the residual, which is printed
+// and compiled again (operand.go, result.go).
 //
 // Invariants:
 //

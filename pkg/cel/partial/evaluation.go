@@ -17,13 +17,14 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/internal/guard"
+	"github.com/proviso-authz/proviso/pkg/cel/internal/syntax"
 )
 
 // part is the result of evaluating a step: a value, which may be an error, or a residual.
 type part struct {
 	value ref.Val
 	// tree is the residual, or a value as the author wrote it.
-	tree *node
+	tree *syntax.Node
 	// step and bindings are the origin of a value, which is needed if the value has no literal.
 	step     *step
 	bindings *bindings
@@ -122,8 +123,8 @@ func (p *Plan) EvalWithin(ctx context.Context, values cel.Values, limit uint64) 
 	if !root.isValue() {
 		tree := root.tree
 		//guard:root-has-become-dyn
-		if tree.changed { // a residual must be a bool to the checker
-			tree = fold(operators.LogicalAnd, []*node{literal(types.True, types.BoolType), tree})
+		if tree.IsChanged { // a residual must be a bool to the checker
+			tree = syntax.Fold(operators.LogicalAnd, []*syntax.Node{syntax.Literal(types.True, types.BoolType), tree})
 		}
 		return Result{residual: &Residual{tree: tree, compiler: p.expression.compiler.residuals}}
 	}
@@ -143,32 +144,32 @@ func (e *evaluation) eval(s *step, b *bindings) part {
 	}
 	switch {
 	case s.unchanged > 0:
-		return part{tree: s.node}
+		return part{tree: s.Node}
 	case s.known != nil:
 		return e.evalKnown(s, b)
 	}
-	switch s.kind {
-	case selectNode:
+	switch s.Kind {
+	case syntax.SelectNode:
 		return e.evalSelect(s, b)
-	case callNode:
+	case syntax.CallNode:
 		return e.evalCall(s, b)
-	case listNode, mapNode:
+	case syntax.ListNode, syntax.MapNode:
 		return e.evalAggregate(s, b)
-	case macroNode:
+	case syntax.MacroNode:
 		return e.evalMacro(s, b)
 	default:
 		//guard:variable-has-become-dyn
-		if slices.Contains(e.retyped, s.name) {
-			return part{tree: asDyn(s.node)}
+		if slices.Contains(e.retyped, s.Name) {
+			return part{tree: syntax.AsDyn(s.Node)}
 		}
-		return part{tree: s.node}
+		return part{tree: s.Node}
 	}
 }
 
 // evalKnown runs the program of a step that depends on known variables only.
 func (e *evaluation) evalKnown(s *step, b *bindings) part {
-	if len(s.free) == 0 && s.kind == constantNode {
-		return part{value: s.value, tree: s.node}
+	if len(s.Free) == 0 && s.Kind == syntax.ConstantNode {
+		return part{value: s.Value, tree: s.Node}
 	}
 	value, cost, err := e.plan.expression.compiler.engine.Eval(e.ctx, s.known, activation{e.values, b}, e.limit-min(e.spent, e.limit))
 	switch {
@@ -177,8 +178,8 @@ func (e *evaluation) evalKnown(s *step, b *bindings) part {
 	case err != nil:
 		return part{value: types.NewErr("%s", err.Error())}
 	//guard:constants-inferred-type
-	case len(s.free) == 0 && !hasInferredTypes(s.node):
-		return part{value: value, tree: s.node} // a constant of the policy stays as it was written
+	case len(s.Free) == 0 && !hasInferredTypes(s.Node):
+		return part{value: value, tree: s.Node} // a constant of the policy stays as it was written
 	}
 	return part{value: value, step: s, bindings: b}
 }
@@ -188,10 +189,10 @@ func (e *evaluation) evalSelect(s *step, b *bindings) part {
 	if target.isError() {
 		return target
 	}
-	result := *s.node
-	result.target = e.operand(target, s.target.node)
+	result := *s.Node
+	result.Target = e.operand(target, s.target.Node)
 	//guard:select-changed
-	result.changed = result.target.changed && !s.test
+	result.IsChanged = result.Target.IsChanged && !s.IsTest
 	return part{tree: &result}
 }
 
@@ -204,7 +205,7 @@ var nonStrict = map[string]bool{
 }
 
 func (e *evaluation) evalCall(s *step, b *bindings) part {
-	switch s.name {
+	switch s.Name {
 	case operators.LogicalAnd:
 		return e.evalLogic(s, b, types.False)
 	case operators.LogicalOr:
@@ -212,55 +213,55 @@ func (e *evaluation) evalCall(s *step, b *bindings) part {
 	case operators.Conditional:
 		return e.evalConditional(s, b)
 	}
-	result := *s.node
-	result.args = nil
+	result := *s.Node
+	result.Args = nil
 	if s.target != nil {
 		target := e.eval(s.target, b)
-		if target.isError() && !nonStrict[s.name] {
+		if target.isError() && !nonStrict[s.Name] {
 			return target
 		}
-		result.target = e.argument(s, -1, target)
+		result.Target = e.argument(s, -1, target)
 		//guard:call-changed-receiver
-		result.changed = result.target.changed
+		result.IsChanged = result.Target.IsChanged
 	}
 	for i, arg := range s.args {
 		p := e.eval(arg, b)
-		if p.isError() && !nonStrict[s.name] {
+		if p.isError() && !nonStrict[s.Name] {
 			return p
 		}
 		operand := e.argument(s, i, p)
-		result.args = append(result.args, operand)
+		result.Args = append(result.Args, operand)
 		//guard:call-changed-argument
-		result.changed = result.changed || operand.changed
+		result.IsChanged = result.IsChanged || operand.IsChanged
 	}
-	if s.isBool() || s.result != nil {
-		result.changed = false
-	} else if result.changed {
+	if s.IsBool() || s.Result != nil {
+		result.IsChanged = false
+	} else if result.IsChanged {
 		//guard:call-changed-dyn
-		return part{tree: asDyn(&result)} // with other operands the checker may infer another type
+		return part{tree: syntax.AsDyn(&result)} // with other operands the checker may infer another type
 	}
 	return part{tree: &result}
 }
 
 // argument returns the node of a part that is an argument of a call, or its receiver, which has number -1.
-func (e *evaluation) argument(call *step, number int, p part) *node {
+func (e *evaluation) argument(call *step, number int, p part) *syntax.Node {
 	original := call.target
 	if number >= 0 {
 		original = call.args[number]
 	}
 	// The planner makes `in []` false, whatever the left side is, and a set of constants.
 	//guard:call-constants
-	if call.name == operators.In && number == 1 && len(original.free) == 0 && !p.isError() {
-		return original.node
+	if call.Name == operators.In && number == 1 && len(original.Free) == 0 && !p.isError() {
+		return original.Node
 	}
-	operand := e.operand(p, original.node)
+	operand := e.operand(p, original.Node)
 	if isSubstituted(p, original) {
 		//guard:call-hidden-arguments
-		operand = hideFromPlanner(call.name, number, operand)
+		operand = hideFromPlanner(call.Name, number, operand)
 	}
 	//guard:call-overload-stays-same
-	if call.overloaded {
-		operand = restoreType(operand, original.typ)
+	if call.IsOverloaded {
+		operand = syntax.RestoreType(operand, original.Type)
 	}
 	return operand
 }
@@ -268,10 +269,10 @@ func (e *evaluation) argument(call *step, number int, p part) *node {
 // evalLogic evaluates && and ||. An operand with the value short, which is false for && and true for ||, decides, even if
 // another operand is an error. An operand that is not a bool is an error.
 func (e *evaluation) evalLogic(s *step, b *bindings, short types.Bool) part {
-	j := junction{operator: s.name, short: short}
+	j := junction{operator: s.Name, short: short}
 	for _, operand := range s.args {
 		p := e.eval(operand, b)
-		if !p.isValue() && isLogic(p.tree) {
+		if !p.isValue() && p.tree.IsLogic() {
 			p = e.close(p)
 		}
 		if j.isDecidedBy(p) {
@@ -287,7 +288,7 @@ type junction struct {
 	// short is the value that decides: false for &&, and true for ||.
 	short types.Bool
 	// remaining are the residuals of operands, and failure is the first error.
-	remaining []*node
+	remaining []*syntax.Node
 	failure   ref.Val
 }
 
@@ -317,24 +318,12 @@ func (j *junction) result() part {
 		return part{value: !j.short}
 	case j.failure != nil:
 		//guard:logic-error
-		j.remaining = append(j.remaining, errorTerm())
+		j.remaining = append(j.remaining, syntax.ErrorTerm())
 	//guard:logic-may-no-bool
-	case len(j.remaining) == 1 && !j.remaining[0].isBool():
-		j.remaining = append([]*node{literal(!j.short, types.BoolType)}, j.remaining...) // keeps what is no bool an error
+	case len(j.remaining) == 1 && !j.remaining[0].IsBool():
+		j.remaining = append([]*syntax.Node{syntax.Literal(!j.short, types.BoolType)}, j.remaining...) // keeps what is no bool an error
 	}
-	return part{tree: fold(j.operator, j.remaining)}
-}
-
-func isLogic(n *node) bool {
-	return n.kind == callNode && (n.name == operators.LogicalAnd || n.name == operators.LogicalOr)
-}
-
-func fold(operator string, operands []*node) *node {
-	result := operands[0]
-	for _, operand := range operands[1:] {
-		result = function(operator, types.BoolType, result, operand)
-	}
-	return result
+	return part{tree: syntax.Fold(j.operator, j.remaining)}
 }
 
 func (e *evaluation) evalConditional(s *step, b *bindings) part {
@@ -351,10 +340,10 @@ func (e *evaluation) evalConditional(s *step, b *bindings) part {
 		}
 		return part{value: types.NewErr("no such overload")}
 	}
-	result := *s.node
-	result.args = []*node{condition.tree, e.operand(e.eval(s.args[1], b), s.args[1].node), e.operand(e.eval(s.args[2], b), s.args[2].node)}
+	result := *s.Node
+	result.Args = []*syntax.Node{condition.tree, e.operand(e.eval(s.args[1], b), s.args[1].Node), e.operand(e.eval(s.args[2], b), s.args[2].Node)}
 	//guard:conditional-changed
-	result.changed = result.args[1].changed || result.args[2].changed
+	result.IsChanged = result.Args[1].IsChanged || result.Args[2].IsChanged
 	return part{tree: &result}
 }
 
@@ -364,39 +353,39 @@ func (e *evaluation) evalConditional(s *step, b *bindings) part {
 func (e *evaluation) branch(s, taken *step, b *bindings) part {
 	p := e.eval(taken, b)
 	//guard:branch-another-type
-	if p.tree != nil && !p.isError() && (!taken.typ.IsExactType(s.typ) || e.isBinder(p.tree)) {
-		p.tree = asDyn(p.tree)
+	if p.tree != nil && !p.isError() && (!taken.Type.IsExactType(s.Type) || e.isBinder(p.tree)) {
+		p.tree = syntax.AsDyn(p.tree)
 	}
 	return p
 }
 
 // isBinder reports whether a node is a variable that a macro binds.
-func (e *evaluation) isBinder(n *node) bool {
-	return n.kind == variableNode && !e.plan.expression.compiler.environment.Declares(n.name)
+func (e *evaluation) isBinder(n *syntax.Node) bool {
+	return n.Kind == syntax.VariableNode && !e.plan.expression.compiler.environment.Declares(n.Name)
 }
 
 // evalAggregate evaluates a list or a map with unknown elements.
 func (e *evaluation) evalAggregate(s *step, b *bindings) part {
-	result := *s.node
-	result.args = nil
+	result := *s.Node
+	result.Args = nil
 	for _, arg := range s.args {
 		p := e.eval(arg, b)
 		if p.isError() {
 			return p
 		}
-		operand := e.operand(p, arg.node)
-		result.changed = result.changed || operand.changed
-		result.args = append(result.args, operand)
+		operand := e.operand(p, arg.Node)
+		result.IsChanged = result.IsChanged || operand.IsChanged
+		result.Args = append(result.Args, operand)
 	}
 	//guard:aggregate-changed
-	if result.changed { // the checker wants elements of one type; all of them become dyn
-		for i, arg := range result.args {
+	if result.IsChanged { // the checker wants elements of one type; all of them become dyn
+		for i, arg := range result.Args {
 			switch {
-			case s.kind == listNode && result.optional[i], s.kind == mapNode && i%2 == 1 && result.optional[i/2]:
+			case s.Kind == syntax.ListNode && result.Optional[i], s.Kind == syntax.MapNode && i%2 == 1 && result.Optional[i/2]:
 				//guard:aggregate-optional-elements-stay-optional
-				result.args[i] = optionalOf(arg)
+				result.Args[i] = optionalOf(arg)
 			default:
-				result.args[i] = asDyn(arg)
+				result.Args[i] = syntax.AsDyn(arg)
 			}
 		}
 	}
@@ -405,9 +394,9 @@ func (e *evaluation) evalAggregate(s *step, b *bindings) part {
 
 // optionalOf makes an optional of an element with a question mark. The checker panics if such an element
 // is dyn, and the evaluation fails if it is anything but an optional.
-func optionalOf(n *node) *node {
-	none := function("optional.none", types.NewOptionalType(types.DynType))
-	return &node{kind: callNode, name: "or", typ: none.typ, target: none, args: []*node{asDyn(n)}}
+func optionalOf(n *syntax.Node) *syntax.Node {
+	none := syntax.Function("optional.none", types.NewOptionalType(types.DynType))
+	return &syntax.Node{Kind: syntax.CallNode, Name: "or", Type: none.Type, Target: none, Args: []*syntax.Node{syntax.AsDyn(n)}}
 }
 
 // close evaluates a residual without variables, for example after an unknown branch was not taken. It may
@@ -418,7 +407,7 @@ func (e *evaluation) close(p part) part {
 	if dependsOnVariables(p.tree) {
 		return p
 	}
-	text, ok := boundedTextOf(p.tree, maxClosedBytes)
+	text, ok := p.tree.BoundedText(maxClosedBytes)
 	if !ok {
 		if !e.spend(maxClosedBytes / guard.BytesPerUnit) {
 			return e.stop()
@@ -445,9 +434,9 @@ func (e *evaluation) close(p part) part {
 	return part{value: types.Bool(value)}
 }
 
-func dependsOnVariables(n *node) bool {
-	for part := range n.all {
-		if part.kind == variableNode && len(part.free) > 0 { // the name of a type is constant
+func dependsOnVariables(n *syntax.Node) bool {
+	for part := range n.All {
+		if part.Kind == syntax.VariableNode && len(part.Free) > 0 { // the name of a type is constant
 			return true
 		}
 	}

@@ -17,29 +17,30 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/internal/engine"
 	"github.com/proviso-authz/proviso/pkg/cel/internal/guard"
+	"github.com/proviso-authz/proviso/pkg/cel/internal/syntax"
 )
 
 // ResidualText is the text of a residual, also if it does not compile.
-func ResidualText(r *Residual) string { return textOf(r.tree) }
+func ResidualText(r *Residual) string { return r.tree.Text() }
 
 // ResidualLength is the length of the text of a residual, as it is counted without making it.
-func ResidualLength(r *Residual) int { return lengthOf(r.tree, cel.MaxExpressionBytes) }
+func ResidualLength(r *Residual) int { return r.tree.Length(cel.MaxExpressionBytes) }
 
 // SameTree reports whether two expressions are the same, types included.
 func SameTree(a, b *Expression) bool { return sameTree(a.tree, b.tree) }
 
-func sameTree(a, b *node) bool {
+func sameTree(a, b *syntax.Node) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	if a.kind != b.kind || a.name != b.name || a.test != b.test || !slices.Equal(a.binders, b.binders) || !maps.Equal(a.optional, b.optional) ||
-		a.typ.String() != b.typ.String() || !maps.Equal(a.free, b.free) {
+	if a.Kind != b.Kind || a.Name != b.Name || a.IsTest != b.IsTest || !slices.Equal(a.Binders, b.Binders) || !maps.Equal(a.Optional, b.Optional) ||
+		a.Type.String() != b.Type.String() || !maps.Equal(a.Free, b.Free) {
 		return false
 	}
-	if a.kind == constantNode && (a.value.Type() != b.value.Type() || a.value.Equal(b.value) != types.True) {
+	if a.Kind == syntax.ConstantNode && (a.Value.Type() != b.Value.Type() || a.Value.Equal(b.Value) != types.True) {
 		return false
 	}
-	return sameTree(a.target, b.target) && slices.EqualFunc(a.args, b.args, sameTree)
+	return sameTree(a.Target, b.Target) && slices.EqualFunc(a.Args, b.Args, sameTree)
 }
 
 // Plain evaluates with the environment of this package, but as cel-go alone does: without limits,

@@ -19,6 +19,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel/bound"
 	"github.com/proviso-authz/proviso/pkg/cel/internal/engine"
 	"github.com/proviso-authz/proviso/pkg/cel/internal/guard"
+	"github.com/proviso-authz/proviso/pkg/cel/internal/syntax"
 	"github.com/proviso-authz/proviso/pkg/memo"
 )
 
@@ -27,9 +28,9 @@ import (
 type Compiler struct {
 	environment *cel.Environment
 	// engine is the engine of the environment.
-	engine     *engine.Engine
-	residuals  *cel.Compiler
-	signatures map[string]signature
+	engine    *engine.Engine
+	residuals *cel.Compiler
+	trees     *syntax.Builder
 	// expressions caches expressions by their texts.
 	expressions *memo.Memo[Expression]
 	// prepared caches the results of Prepare and NoneOf.
@@ -62,7 +63,7 @@ func newCompiler(newEnvironment func(...celgo.EnvOption) (*cel.Environment, erro
 		return nil, err
 	}
 	e := environment.Engine()
-	return &Compiler{environment: environment, engine: e, residuals: residuals, signatures: signaturesOf(e.Env), expressions: memo.New[Expression](keptExpressions), prepared: lru.New(preparedCacheSize)}, nil
+	return &Compiler{environment: environment, engine: e, residuals: residuals, trees: syntax.NewBuilder(environment), expressions: memo.New[Expression](keptExpressions), prepared: lru.New(preparedCacheSize)}, nil
 }
 
 // Expression is an expression that a Compiler has compiled. It is immutable and safe for
@@ -70,7 +71,7 @@ func newCompiler(newEnvironment func(...celgo.EnvOption) (*cel.Environment, erro
 type Expression struct {
 	compiler *Compiler
 	compiled expressions
-	tree     *node
+	tree     *syntax.Node
 	program  *cel.Program
 	// cost is what compiling it has cost.
 	cost uint64
@@ -79,9 +80,9 @@ type Expression struct {
 	// checked is the source of the tree. The pointer is weak because the source is larger than all other fields
 	// together, and can be made again from compiled. It cannot be made from Text, which may be longer than the
 	// parser accepts.
-	checked weak.Pointer[source]
+	checked weak.Pointer[syntax.Source]
 	// planned are the instructions for the nodes that a plan evaluates. All plans share them.
-	planned map[*node]*engine.Instructions
+	planned map[*syntax.Node]*engine.Instructions
 
 	textOnce sync.Once
 	text     string
@@ -106,16 +107,16 @@ func (c *Compiler) expression(compiled expressions, checked *celgo.Ast) (*Expres
 	if err != nil {
 		return nil, err
 	}
-	from, err := buildTree(checked, c)
+	from, err := c.trees.Build(checked)
 	if err != nil {
 		return nil, err
 	}
-	return &Expression{compiler: c, compiled: compiled, tree: from.tree, program: program, checked: weak.Make(from), planned: map[*node]*engine.Instructions{from.tree: program.Instructions()}}, nil
+	return &Expression{compiler: c, compiled: compiled, tree: from.Tree, program: program, checked: weak.Make(from), planned: map[*syntax.Node]*engine.Instructions{from.Tree: program.Instructions()}}, nil
 }
 
 // source returns the checked expression from which the tree was made, or checks the expression again if the garbage
 // collector has removed it.
-func (e *Expression) source() (from *source, err error) {
+func (e *Expression) source() (from *syntax.Source, err error) {
 	defer engine.Recover(&err)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -126,7 +127,7 @@ func (e *Expression) source() (from *source, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if from, err = buildTree(checked, e.compiler); err != nil {
+	if from, err = e.compiler.trees.Build(checked); err != nil {
 		return nil, err
 	}
 	e.checked = weak.Make(from)
@@ -152,7 +153,7 @@ func (c *Compiler) NoneOf(texts ...string) (string, error) {
 		return "", fmt.Errorf("expression %w: there is nothing to deny", cel.ErrCompile)
 	}
 	return memoize(c.prepared, fmt.Sprintf("none of %q", texts), func() (string, error) {
-		trees := make([]*node, 0, len(texts))
+		trees := make([]*syntax.Node, 0, len(texts))
 		for _, text := range texts {
 			e, err := c.Compile(text)
 			if err != nil {
@@ -160,7 +161,7 @@ func (c *Compiler) NoneOf(texts ...string) (string, error) {
 			}
 			trees = append(trees, e.tree)
 		}
-		none := function(operators.LogicalNot, types.BoolType, fold(operators.LogicalOr, trees))
+		none := syntax.Function(operators.LogicalNot, types.BoolType, syntax.Fold(operators.LogicalOr, trees))
 		return (&Residual{tree: none, compiler: c.residuals}).Text()
 	})
 }
@@ -191,12 +192,12 @@ func (e *Expression) Program() *cel.Program { return e.program }
 // the text is compiled in the environment of policies, it is the same expression again. It may be longer than
 // cel.MaxExpressionBytes.
 func (e *Expression) Text() string {
-	e.textOnce.Do(func() { e.text = exactTextOf(e.tree) })
+	e.textOnce.Do(func() { e.text = e.tree.ExactText() })
 	return e.text
 }
 
 // Reads reports whether the value of the expression may depend on the variable, known or unknown.
-func (e *Expression) Reads(v cel.Variable) bool { return e.tree.free.Has(string(v)) }
+func (e *Expression) Reads(v cel.Variable) bool { return e.tree.Free.Has(string(v)) }
 
 // Plan prepares the evaluation of the expression when the given variables are known and all others are not.
 func (e *Expression) Plan(known ...cel.Variable) (*Plan, error) {
@@ -234,10 +235,10 @@ func (e *Expression) ReadsRequestField(name string, inside ...string) bool {
 }
 
 // requestFields returns the fields of request that an expression reads.
-func requestFields(n *node) *bound.Fields {
+func requestFields(n *syntax.Node) *bound.Fields {
 	fields := &bound.Fields{}
-	eachRead(n, nil, func(variable *node, path []string) {
-		if variable.name == string(cel.Request) {
+	n.EachRead(func(variable *syntax.Node, path []string) {
+		if variable.Name == string(cel.Request) {
 			fields.Add(path)
 		}
 	})

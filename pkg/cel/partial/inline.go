@@ -16,6 +16,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/internal/guard"
+	"github.com/proviso-authz/proviso/pkg/cel/internal/syntax"
 	"github.com/proviso-authz/proviso/pkg/suggestion"
 )
 
@@ -57,8 +58,8 @@ func (in *inliner) inline(native *ast.AST) error {
 			return err
 		}
 		count += len(definition.IDs())
-		if count > maxNodes {
-			return errTooLarge
+		if count > syntax.MaxNodes {
+			return syntax.ErrTooLarge
 		}
 		definition, err = renamed(definition, r.scope, names)
 		if err != nil {
@@ -162,7 +163,7 @@ func renamed(definition *ast.AST, scope []string, names sets.Set[string]) (*ast.
 	})
 	for _, name := range scope {
 		if free.Has(name) {
-			return nil, fmt.Errorf("expression %w: %w: %q", cel.ErrCompile, errShadow, name)
+			return nil, fmt.Errorf("expression %w: %w: %q", cel.ErrCompile, syntax.ErrShadow, name)
 		}
 		if !bound.Has(name) {
 			continue
@@ -209,7 +210,7 @@ func rename(tree *ast.AST, name, fresh string) {
 func bindersOf(c ast.ComprehensionExpr) []string {
 	var names []string
 	for _, name := range []string{c.IterVar(), c.IterVar2(), c.AccuVar()} {
-		if isIdentifier(name) && name != "__result__" {
+		if syntax.IsIdentifier(name) && name != "__result__" {
 			names = append(names, name)
 		}
 	}

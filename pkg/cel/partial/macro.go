@@ -16,6 +16,7 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/internal/syntax"
 )
 
 // maxUnrolled bounds the elements of a known range that are evaluated one by one.
@@ -27,7 +28,7 @@ func (e *evaluation) evalMacro(s *step, b *bindings) part {
 		return target
 	}
 	if len(s.unrolled) > 0 && target.isValue() {
-		if elements, ok := elementsOf(target.value, len(s.binders)); ok {
+		if elements, ok := elementsOf(target.value, len(s.Binders)); ok {
 			if unrolled, ok := e.attempt(func() part { return e.unroll(s, elements, b) }); ok {
 				return e.chooseShorter(unrolled, s, target, b)
 			}
@@ -52,27 +53,27 @@ func (e *evaluation) chooseShorter(unrolled part, s *step, target part, b *bindi
 // evalWhole evaluates a macro without unrolling it: the residual is the macro, in which the known parts of
 // the range and the bodies are literals.
 func (e *evaluation) evalWhole(s *step, target part, b *bindings) part {
-	result := *s.node
-	result.args = nil
-	result.target = e.operand(target, s.target.node)
-	result.changed = result.target.changed
+	result := *s.Node
+	result.Args = nil
+	result.Target = e.operand(target, s.target.Node)
+	result.IsChanged = result.Target.IsChanged
 	outer := e.retyped
-	if result.changed {
+	if result.IsChanged {
 		//guard:macro-dyn-around-range
-		result.target = asDyn(result.target) // so that its variables are dyn for certain
+		result.Target = syntax.AsDyn(result.Target) // so that its variables are dyn for certain
 	}
 	//guard:macro-retyped
-	if result.changed && retypes(s) {
-		e.retyped = append(slices.Clone(outer), s.binders...)
+	if result.IsChanged && retypes(s) {
+		e.retyped = append(slices.Clone(outer), s.Binders...)
 	}
 	for _, body := range s.args {
-		operand := e.operand(e.eval(body, b), body.node)
-		result.changed = result.changed || operand.changed
-		result.args = append(result.args, operand)
+		operand := e.operand(e.eval(body, b), body.Node)
+		result.IsChanged = result.IsChanged || operand.IsChanged
+		result.Args = append(result.Args, operand)
 	}
 	e.retyped = outer
-	if s.isBool() {
-		result.changed = false
+	if s.IsBool() {
+		result.IsChanged = false
 	}
 	return part{tree: &result}
 }
@@ -83,7 +84,7 @@ func (e *evaluation) evalWhole(s *step, target part, b *bindings) part {
 func retypes(s *step) bool {
 	known := func(t *types.Type) bool { return t.Kind() != types.DynKind }
 	//guard:retypes-optionals
-	return strings.HasPrefix(s.name, "opt") || slices.ContainsFunc(s.target.typ.Parameters(), known)
+	return strings.HasPrefix(s.Name, "opt") || slices.ContainsFunc(s.target.Type.Parameters(), known)
 }
 
 // unroll evaluates all and exists over a known range as a conjunction or a disjunction of their bodies, in
@@ -91,7 +92,7 @@ func retypes(s *step) bool {
 // omitted, because a later element may decide.
 func (e *evaluation) unroll(s *step, elements [][]ref.Val, b *bindings) part {
 	j := junction{operator: operators.LogicalOr, short: true}
-	if s.name == operators.All {
+	if s.Name == operators.All {
 		j = junction{operator: operators.LogicalAnd, short: false}
 	}
 	length := 0
@@ -100,7 +101,7 @@ func (e *evaluation) unroll(s *step, elements [][]ref.Val, b *bindings) part {
 			return e.stop()
 		}
 		inner := b
-		for i, binder := range s.binders {
+		for i, binder := range s.Binders {
 			inner = &bindings{Element: Element{Name: binder, Value: element[i]}, parent: inner}
 		}
 		p := e.eval(s.unrolled[0], inner)
@@ -115,7 +116,7 @@ func (e *evaluation) unroll(s *step, elements [][]ref.Val, b *bindings) part {
 		}
 		if !p.isValue() {
 			if length += e.lengthOf(p.tree); length > cel.MaxExpressionBytes {
-				j.remaining = []*node{omitted(types.BoolType)}
+				j.remaining = []*syntax.Node{syntax.Omitted(types.BoolType)}
 			}
 		}
 	}

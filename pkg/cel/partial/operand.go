@@ -13,10 +13,10 @@ import (
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
-	"github.com/google/cel-go/common/types/traits"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/internal/guard"
+	"github.com/proviso-authz/proviso/pkg/cel/internal/syntax"
 )
 
 // errInexpressible says that a residual would contain a value that has no text, such as a string that is
@@ -30,7 +30,7 @@ var errAttempt = fmt.Errorf("%w: a part of it costs too much", cel.ErrCost)
 // condition, and the evaluation may go on. It stops reading the value as soon as the text is certain to be too long.
 func (e *evaluation) fits(value ref.Val) bool {
 	room := cel.MaxExpressionBytes
-	parts, ok := leastLength(value, &room)
+	parts, ok := syntax.LeastLength(value, &room)
 	cost := parts * writeCost
 	if ok {
 		cost += uint64(cel.MaxExpressionBytes-room) / guard.BytesPerUnit
@@ -38,42 +38,9 @@ func (e *evaluation) fits(value ref.Val) bool {
 	return e.spend(cost) && ok
 }
 
-// leastLength subtracts a lower bound of the length of the literal of a value from room. It returns how
-// many parts of the value it has read, and whether there was room.
-func leastLength(v ref.Val, room *int) (parts uint64, ok bool) {
-	parts, *room = 1, *room-1
-	inner := func(element ref.Val) bool {
-		n, ok := leastLength(element, room)
-		parts += n
-		return ok
-	}
-	if *room < 0 {
-		return parts, false
-	}
-	switch value := v.(type) {
-	case types.String:
-		*room -= len(value) + 1
-	case traits.Lister:
-		for it := value.Iterator(); it.HasNext() == types.True; {
-			if !inner(it.Next()) {
-				return parts, false
-			}
-		}
-	case traits.Mapper:
-		for it := value.Iterator(); it.HasNext() == types.True; {
-			if key := it.Next(); !inner(key) || !inner(value.Get(key)) {
-				return parts, false
-			}
-		}
-	case *types.Optional:
-		return parts, !value.HasValue() || inner(value.GetValue())
-	}
-	return parts, *room >= 0
-}
-
 // lengthOf returns the length of the text of an expression, and charges the cost of counting it.
-func (e *evaluation) lengthOf(n *node) int {
-	length := lengthOf(n, cel.MaxExpressionBytes)
+func (e *evaluation) lengthOf(n *syntax.Node) int {
+	length := n.Length(cel.MaxExpressionBytes)
 	e.spend(uint64(length) / guard.BytesPerUnit)
 	return length
 }
@@ -81,45 +48,45 @@ func (e *evaluation) lengthOf(n *node) int {
 // operand returns the node of a part that is an operand of a residual. A value that has no text ends the
 // evaluation, because || could absorb an error in its place. A value that is too long is omitted, and the
 // evaluation goes on: the residual may not need it.
-func (e *evaluation) operand(p part, original *node) *node {
+func (e *evaluation) operand(p part, original *syntax.Node) *syntax.Node {
 	switch {
 	case p.isError():
-		return errorTerm()
+		return syntax.ErrorTerm()
 	case p.tree != nil:
 		return p.tree
 	}
 	if !e.fits(p.value) {
-		return asDyn(omitted(types.DynType))
+		return syntax.AsDyn(syntax.Omitted(types.DynType))
 	}
-	n, err := literalOf(p.value, original.typ)
+	n, err := syntax.LiteralOf(p.value, original.Type)
 	if err == nil {
 		return n
 	}
 	//guard:operand-made-value
-	if n = e.decompose(p); !n.typ.IsExactType(original.typ) {
-		return asDyn(n)
+	if n = e.decompose(p); !n.Type.IsExactType(original.Type) {
+		return syntax.AsDyn(n)
 	}
 	return n
 }
 
 // decompose returns, for a value without a literal, the node of the operation that made the value, with operands that have a
 // text. If there is no such operation, it stops the evaluation.
-func (e *evaluation) decompose(p part) *node {
-	if p.step == nil || p.step.kind == variableNode || p.step.kind == constantNode {
+func (e *evaluation) decompose(p part) *syntax.Node {
+	if p.step == nil || p.step.Kind == syntax.VariableNode || p.step.Kind == syntax.ConstantNode {
 		if e.stopped == nil {
 			//guard:operand-cannot-expressed
 			e.stopped = errInexpressible
 		}
-		return errorTerm()
+		return syntax.ErrorTerm()
 	}
 	s, err := e.plan.decomposed(p.step)
 	if err != nil || !e.spend(decomposeCost) {
 		if e.stopped == nil {
 			e.stopped = err
 		}
-		return errorTerm()
+		return syntax.ErrorTerm()
 	}
-	return e.operand(e.eval(s, p.bindings), s.node)
+	return e.operand(e.eval(s, p.bindings), s.Node)
 }
 
 // attempt calls way with half of the remaining budget, and returns its result. It returns false if way has used up this
@@ -140,10 +107,10 @@ func (e *evaluation) attempt(way func() part) (part, bool) {
 
 // hasInferredTypes reports whether a part of an expression may have a type that the checker inferred from the expression
 // around it: an empty list or map, or a call whose result type depends on the arguments.
-func hasInferredTypes(n *node) bool {
-	for part := range n.all {
+func hasInferredTypes(n *syntax.Node) bool {
+	for part := range n.All {
 		//guard:inferred-calls
-		if isEmptyAggregate(part) || (part.kind == callNode && part.result == nil) {
+		if part.IsEmptyAggregate() || (part.Kind == syntax.CallNode && part.Result == nil) {
 			return true
 		}
 	}
@@ -153,7 +120,7 @@ func hasInferredTypes(n *node) bool {
 // isSubstituted reports whether the operand p of a residual is constant, although it was not a constant in the source.
 func isSubstituted(p part, s *step) bool {
 	switch {
-	case p.isError(), len(s.free) == 0 && p.tree != nil:
+	case p.isError(), len(s.Free) == 0 && p.tree != nil:
 		return false
 	case p.isValue():
 		//guard:substituted-values
@@ -166,18 +133,18 @@ func isSubstituted(p part, s *step) bool {
 // hideFromPlanner wraps the literal n, an argument of a function, if the planner or the checker would treat the literal in
 // another way than the value that it replaces. The planner evaluates constant arguments of conversions, compiles and checks
 // constant keys, patterns and formats in advance, and turns a constant list beside `in` into a set.
-func hideFromPlanner(function string, argument int, n *node) *node {
+func hideFromPlanner(function string, argument int, n *syntax.Node) *syntax.Node {
 	//guard:hide-conversions
 	switch function {
 	case operators.Index, operators.OptIndex:
 		//guard:hide-keys
-		if argument == 1 && n.kind != constantNode {
+		if argument == 1 && n.Kind != syntax.ConstantNode {
 			return asElement(n) // no constant qualifier, which the planner would refuse
 		}
 	case operators.In:
 		//guard:hide-numbers-beside
 		if argument == 1 && mayHoldNumbers(n) {
-			return asDyn(n)
+			return syntax.AsDyn(n)
 		}
 	case "bool", "bytes", "double", "duration", "int", "string", "timestamp", "uint", "matches", "find", "findAll", "format":
 		return asElement(n)
@@ -191,9 +158,9 @@ func hideFromPlanner(function string, argument int, n *node) *node {
 // elements of their own type, by either rule.
 //
 //guard:hide-numbers-unknown-type-beside
-func mayHoldNumbers(n *node) bool {
-	return n.kind == listNode && slices.ContainsFunc(n.args, func(element *node) bool {
-		switch element.typ.Kind() {
+func mayHoldNumbers(n *syntax.Node) bool {
+	return n.Kind == syntax.ListNode && slices.ContainsFunc(n.Args, func(element *syntax.Node) bool {
+		switch element.Type.Kind() {
 		case types.IntKind, types.UintKind, types.DoubleKind, types.DynKind:
 			return true
 		default:
@@ -203,8 +170,8 @@ func mayHoldNumbers(n *node) bool {
 }
 
 // asElement returns [n][0], which has the value and the type of n, but is no constant to the planner.
-func asElement(n *node) *node {
+func asElement(n *syntax.Node) *syntax.Node {
 	//guard:hide-changed
-	return &node{kind: callNode, name: operators.Index, typ: n.typ, changed: n.changed,
-		args: []*node{{kind: listNode, typ: types.NewListType(n.typ), args: []*node{n}}, literal(types.Int(0), types.IntType)}}
+	return &syntax.Node{Kind: syntax.CallNode, Name: operators.Index, Type: n.Type, IsChanged: n.IsChanged,
+		Args: []*syntax.Node{{Kind: syntax.ListNode, Type: types.NewListType(n.Type), Args: []*syntax.Node{n}}, syntax.Literal(types.Int(0), types.IntType)}}
 }

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/internal/syntax"
 )
 
 const (
@@ -39,15 +40,15 @@ type Part struct {
 	// for the whole request.
 	RequestFields []string
 
-	node *node
+	node *syntax.Node
 }
 
 // Reads reports whether the value of the part may depend on the variable.
-func (p *Part) Reads(v cel.Variable) bool { return p.node.free.Has(string(v)) }
+func (p *Part) Reads(v cel.Variable) bool { return p.node.Free.Has(string(v)) }
 
 // ReadsOnly reports whether the value of the part depends on no other variables than the given ones.
 func (p *Part) ReadsOnly(variables ...cel.Variable) bool {
-	return namesOf(variables).IsSuperset(p.node.free)
+	return namesOf(variables).IsSuperset(p.node.Free)
 }
 
 // makesChecks reports whether an evaluation of the part may make secondary checks.
@@ -59,8 +60,8 @@ func (e *Expression) Parts() []*Part {
 	return e.parts
 }
 
-func partsOf(tree *node, written expressions) []*Part {
-	nodes := termsOf(tree, operators.LogicalAnd)
+func partsOf(tree *syntax.Node, written expressions) []*Part {
+	nodes := tree.Terms(operators.LogicalAnd)
 	if len(nodes) > maxParts {
 		return nil
 	}
@@ -73,7 +74,7 @@ func partsOf(tree *node, written expressions) []*Part {
 		} else {
 			p.Text = shortTextOf(n)
 		}
-		eachRead(n, nil, func(variable *node, path []string) { p.add(cel.Variable(variable.name), path) })
+		n.EachRead(func(variable *syntax.Node, path []string) { p.add(cel.Variable(variable.Name), path) })
 		parts = append(parts, p)
 	}
 	return parts
@@ -81,8 +82,8 @@ func partsOf(tree *node, written expressions) []*Part {
 
 // shortTextOf prints an expression from its tree, in at most MaxPartBytes. It is used if the text that the author wrote is not
 // known or may not be shown.
-func shortTextOf(n *node) string {
-	text, ok := boundedTextOf(n, MaxPartBytes)
+func shortTextOf(n *syntax.Node) string {
+	text, ok := n.BoundedText(MaxPartBytes)
 	if !ok {
 		return cut(text)
 	}
@@ -101,26 +102,6 @@ func cut(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), MaxPartBytes-len("…"))], "") + "…"
 }
 
-// eachRead calls visit for each place where a node reads a variable, with the names of the fields that are selected from it there. path are the
-// fields that are selected from the node. A path can begin with a conditional, as in (operation == "DELETE" ? oldObject : object).spec.
-func eachRead(n *node, path []string, visit func(variable *node, path []string)) {
-	for operand, names, ok := selectedFrom(n); ok; operand, names, ok = selectedFrom(n) {
-		n, path = operand, slices.Concat(names, path)
-	}
-	switch {
-	case n.kind == variableNode:
-		visit(n, path)
-	case n.kind == callNode && n.name == operators.Conditional:
-		eachRead(n.args[0], nil, visit)
-		eachRead(n.args[1], path, visit)
-		eachRead(n.args[2], path, visit)
-	default:
-		for part := range n.parts {
-			eachRead(part, nil, visit)
-		}
-	}
-}
-
 func (p *Part) add(root cel.Variable, path []string) {
 	switch {
 	case root == cel.Object && len(path) > 0 && len(p.Fields) < maxPartFields && !slices.ContainsFunc(p.Fields, func(f []string) bool { return slices.Equal(f, path) }):
@@ -131,35 +112,6 @@ func (p *Part) add(root cel.Variable, path []string) {
 			p.RequestFields = append(p.RequestFields, field)
 		}
 	}
-}
-
-// pathOf returns the variable from which a node selects fields, and the names of these fields. It returns false for other nodes.
-func pathOf(n *node) (root cel.Variable, path []string, ok bool) {
-	if n.kind == variableNode {
-		return cel.Variable(n.name), nil, true
-	}
-	operand, names, ok := selectedFrom(n)
-	if !ok {
-		return "", nil, false
-	}
-	root, path, ok = pathOf(operand)
-	return root, append(path, names...), ok
-}
-
-// selectedFrom returns the operand and the name of a selection of a field with a constant name, or the operand of dyn and no name.
-func selectedFrom(n *node) (operand *node, names []string, ok bool) {
-	switch {
-	case n.kind == selectNode:
-		return n.target, []string{n.name}, true
-	case n.kind != callNode:
-	case n.name == "dyn":
-		return n.args[0], nil, true
-	case (n.name == operators.OptSelect || n.name == operators.Index || n.name == operators.OptIndex) && n.args[1].kind == constantNode:
-		if text, isText := n.args[1].value.(types.String); isText {
-			return n.args[0], []string{string(text)}, true
-		}
-	}
-	return nil, nil, false
 }
 
 // FalsePart returns the part that makes a false expression false: the first false part, or, if there is none, the only part
@@ -192,7 +144,7 @@ func (e *Expression) NotTrue(ctx context.Context, values cel.Values, limit uint6
 		others := slices.DeleteFunc(slices.Clone(parts), preferred)
 		parts = append(slices.DeleteFunc(slices.Clone(parts), func(p *Part) bool { return !preferred(p) }), others...)
 	}
-	nodes := make([]*node, 0, len(parts))
+	nodes := make([]*syntax.Node, 0, len(parts))
 	for _, p := range parts {
 		nodes = append(nodes, p.node)
 	}

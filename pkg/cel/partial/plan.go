@@ -17,11 +17,12 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/internal/engine"
+	"github.com/proviso-authz/proviso/pkg/cel/internal/syntax"
 )
 
 // step is a node of a plan: a node of the tree, and how it is evaluated when certain variables are known.
 type step struct {
-	*node
+	*syntax.Node
 	// known evaluates the node if it depends on known variables only. Otherwise it is nil.
 	known *engine.Instructions
 	// unchanged is the number of steps in a node that is its own residual, because it only applies functions to
@@ -52,7 +53,7 @@ type planner struct {
 }
 
 // newPlan returns the plan of an expression, or of a part of it, for the given known variables.
-func newPlan(e *Expression, n *node, known sets.Set[string]) (*Plan, error) {
+func newPlan(e *Expression, n *syntax.Node, known sets.Set[string]) (*Plan, error) {
 	p := &planner{expression: e}
 	plan := &Plan{root: p.plan(n, known), expression: e}
 	if err := p.finish(); err != nil {
@@ -68,7 +69,7 @@ func (plan *Plan) decomposed(s *step) (*step, error) {
 		return stored.(*step), nil
 	}
 	p := &planner{expression: plan.expression, literals: true}
-	result := p.planOperands(s.node, s.free)
+	result := p.planOperands(s.Node, s.Free)
 	if err := p.finish(); err != nil {
 		return nil, err
 	}
@@ -76,27 +77,27 @@ func (plan *Plan) decomposed(s *step) (*step, error) {
 	return stored.(*step), nil
 }
 
-func (p *planner) plan(n *node, known sets.Set[string]) *step {
+func (p *planner) plan(n *syntax.Node, known sets.Set[string]) *step {
 	if p.isKnown(n, known) {
-		s := &step{node: n}
+		s := &step{Node: n}
 		p.known = append(p.known, s)
 		return s
 	}
 	return p.planOperands(n, known)
 }
 
-func (p *planner) planOperands(n *node, known sets.Set[string]) *step {
-	s := &step{node: n}
-	if n.target != nil {
-		s.target = p.plan(n.target, known)
+func (p *planner) planOperands(n *syntax.Node, known sets.Set[string]) *step {
+	s := &step{Node: n}
+	if n.Target != nil {
+		s.target = p.plan(n.Target, known)
 	}
-	for _, arg := range n.args {
+	for _, arg := range n.Args {
 		s.args = append(s.args, p.plan(arg, known))
 	}
 	s.unchanged = p.unchanged(s)
-	if n.kind == macroNode && isQuantifier(n.name) && p.isKnown(n.target, known) {
-		inner := known.Union(sets.New(n.binders...))
-		for _, body := range n.args {
+	if n.Kind == syntax.MacroNode && isQuantifier(n.Name) && p.isKnown(n.Target, known) {
+		inner := known.Union(sets.New(n.Binders...))
+		for _, body := range n.Args {
 			s.unrolled = append(s.unrolled, p.plan(body, inner))
 		}
 	}
@@ -107,9 +108,9 @@ func (p *planner) planOperands(n *node, known sets.Set[string]) *step {
 // the node only applies functions to unknown variables and literals. Otherwise it returns 0.
 func (p *planner) unchanged(s *step) uint64 {
 	switch {
-	case s.kind == variableNode && p.expression.compiler.environment.Declares(s.name):
+	case s.Kind == syntax.VariableNode && p.expression.compiler.environment.Declares(s.Name):
 		return 1
-	case s.kind == selectNode, s.kind == callNode && !hasRules[s.name]:
+	case s.Kind == syntax.SelectNode, s.Kind == syntax.CallNode && !hasRules[s.Name]:
 	default:
 		return 0
 	}
@@ -120,7 +121,7 @@ func (p *planner) unchanged(s *step) uint64 {
 	}
 	for _, operand := range operands {
 		switch {
-		case operand.kind == constantNode:
+		case operand.Kind == syntax.ConstantNode:
 			steps++
 		case operand.unchanged == 0:
 			return 0
@@ -138,11 +139,11 @@ var hasRules = map[string]bool{
 
 // isKnown reports whether a node is evaluated as a whole: it depends on known variables only, and, if literals is set, it is a
 // variable or its values have literals.
-func (p *planner) isKnown(n *node, known sets.Set[string]) bool {
-	if p.literals && n.kind != variableNode && !hasLiteral(n.typ) {
+func (p *planner) isKnown(n *syntax.Node, known sets.Set[string]) bool {
+	if p.literals && n.Kind != syntax.VariableNode && !hasLiteral(n.Type) {
 		return false
 	}
-	return known.IsSuperset(n.free)
+	return known.IsSuperset(n.Free)
 }
 
 func isQuantifier(name string) bool { return name == operators.All || name == operators.Exists }
@@ -165,9 +166,9 @@ func hasLiteral(t *types.Type) bool {
 
 // finish sets the instructions of all known steps.
 func (p *planner) finish() error {
-	nodes := make([]*node, 0, len(p.known))
+	nodes := make([]*syntax.Node, 0, len(p.known))
 	for _, s := range p.known {
-		nodes = append(nodes, s.node)
+		nodes = append(nodes, s.Node)
 	}
 	planned, err := p.expression.instructionsFor(nodes...)
 	if err != nil {
@@ -180,7 +181,7 @@ func (p *planner) finish() error {
 }
 
 // instructionsFor returns the instructions of nodes. The expression keeps the instructions of every node: instructionsFor plans the others together.
-func (e *Expression) instructionsFor(nodes ...*node) ([]*engine.Instructions, error) {
+func (e *Expression) instructionsFor(nodes ...*syntax.Node) ([]*engine.Instructions, error) {
 	all, missing := e.plannedBefore(nodes)
 	if len(missing) == 0 {
 		return all, nil
@@ -191,9 +192,9 @@ func (e *Expression) instructionsFor(nodes ...*node) ([]*engine.Instructions, er
 	}
 	exprs := make([]ast.Expr, 0, len(missing))
 	for _, i := range missing {
-		exprs = append(exprs, from.exprs[nodes[i].id])
+		exprs = append(exprs, from.ExprOf(nodes[i]))
 	}
-	planned, err := e.compiler.engine.Plan(from.checked.NativeRep(), exprs)
+	planned, err := e.compiler.engine.Plan(from.Checked.NativeRep(), exprs)
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +207,7 @@ func (e *Expression) instructionsFor(nodes ...*node) ([]*engine.Instructions, er
 }
 
 // plannedBefore returns the instructions of the nodes that have been planned, in the order of all nodes, and the numbers of all other nodes.
-func (e *Expression) plannedBefore(nodes []*node) (planned []*engine.Instructions, missing []int) {
+func (e *Expression) plannedBefore(nodes []*syntax.Node) (planned []*engine.Instructions, missing []int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for i, n := range nodes {

@@ -15,6 +15,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/internal/engine"
 	"github.com/proviso-authz/proviso/pkg/cel/internal/guard"
+	"github.com/proviso-authz/proviso/pkg/cel/internal/syntax"
 )
 
 // ForRequests returns one expression for each element of requests, in which the given fields of the variable request are
@@ -62,23 +63,23 @@ func (in *inliner) setFields(native *ast.AST) {
 // order in which they are written.
 func (e *Expression) ComparedTexts(v cel.Variable, fields ...string) []string {
 	var texts []string
-	is := func(n *node) bool {
+	is := func(n *syntax.Node) bool {
 		for _, field := range slices.Backward(fields) {
-			if n.kind != selectNode || n.test || n.name != field {
+			if n.Kind != syntax.SelectNode || n.IsTest || n.Name != field {
 				return false
 			}
-			n = n.target
+			n = n.Target
 		}
-		return n.kind == variableNode && n.name == string(v) && len(n.free) > 0
+		return n.Kind == syntax.VariableNode && n.Name == string(v) && len(n.Free) > 0
 	}
-	for n := range e.tree.all {
-		if n.kind != callNode || n.name != operators.Equals && n.name != operators.NotEquals && n.name != operators.In {
+	for n := range e.tree.All {
+		if n.Kind != syntax.CallNode || n.Name != operators.Equals && n.Name != operators.NotEquals && n.Name != operators.In {
 			continue
 		}
-		switch left, right := n.args[0], n.args[1]; {
+		switch left, right := n.Args[0], n.Args[1]; {
 		case is(left):
 			addTexts(right, &texts)
-		case is(right) && n.name != operators.In:
+		case is(right) && n.Name != operators.In:
 			addTexts(left, &texts)
 		}
 	}
@@ -86,14 +87,14 @@ func (e *Expression) ComparedTexts(v cel.Variable, fields ...string) []string {
 }
 
 // addTexts adds a constant string, or the constant strings in a list literal, to texts, unless they are there already.
-func addTexts(n *node, texts *[]string) {
-	switch n.kind {
-	case constantNode:
-		if text, ok := n.value.(types.String); ok && !slices.Contains(*texts, string(text)) {
+func addTexts(n *syntax.Node, texts *[]string) {
+	switch n.Kind {
+	case syntax.ConstantNode:
+		if text, ok := n.Value.(types.String); ok && !slices.Contains(*texts, string(text)) {
 			*texts = append(*texts, string(text))
 		}
-	case listNode:
-		for _, element := range n.args {
+	case syntax.ListNode:
+		for _, element := range n.Args {
 			addTexts(element, texts)
 		}
 	default:
@@ -103,8 +104,8 @@ func addTexts(n *node, texts *[]string) {
 // ReadsField reports whether the value of the expression may depend on a field of object or of oldObject, which is reached by selecting fields
 // one after the other. It does not know what becomes of a whole object, such as an element of [object, oldObject].
 func (e *Expression) ReadsField(fields ...string) (reads bool) {
-	eachRead(e.tree, nil, func(variable *node, path []string) {
-		isObject := variable.name == string(cel.Object) || variable.name == string(cel.OldObject)
+	e.tree.EachRead(func(variable *syntax.Node, path []string) {
+		isObject := variable.Name == string(cel.Object) || variable.Name == string(cel.OldObject)
 		shared := min(len(path), len(fields))
 		reads = reads || isObject && shared > 0 && slices.Equal(path[:shared], fields[:shared])
 	})
@@ -119,17 +120,17 @@ func (e *Expression) ComparedLabelValues() [][]string { return e.comparedValues(
 func (e *Expression) ComparedFieldValues() [][]string { return e.comparedValues(fieldSelector) }
 
 func (e *Expression) comparedValues(selector string) (lists [][]string) {
-	for n := range e.tree.all {
-		if n.kind != macroNode || !isRequirements(n.target, selector) {
-			lists = addComparedValues(lists, n, func(of *node) bool {
-				return of.kind == callNode && of.name == operators.Index && isRequirements(of.args[0], selector)
+	for n := range e.tree.All {
+		if n.Kind != syntax.MacroNode || !isRequirements(n.Target, selector) {
+			lists = addComparedValues(lists, n, func(of *syntax.Node) bool {
+				return of.Kind == syntax.CallNode && of.Name == operators.Index && isRequirements(of.Args[0], selector)
 			})
 			continue
 		}
-		requirement := n.binders[len(n.binders)-1]
-		for _, body := range n.args {
-			for part := range body.all {
-				lists = addComparedValues(lists, part, func(of *node) bool { return of.kind == variableNode && of.name == requirement })
+		requirement := n.Binders[len(n.Binders)-1]
+		for _, body := range n.Args {
+			for part := range body.All {
+				lists = addComparedValues(lists, part, func(of *syntax.Node) bool { return of.Kind == syntax.VariableNode && of.Name == requirement })
 			}
 		}
 	}
@@ -137,15 +138,15 @@ func (e *Expression) comparedValues(selector string) (lists [][]string) {
 }
 
 // addComparedValues adds the list of constants with which a node compares the values of a requirement.
-func addComparedValues(lists [][]string, n *node, isRequirement func(*node) bool) [][]string {
-	if n.kind != callNode || n.name != operators.Equals && n.name != operators.NotEquals {
+func addComparedValues(lists [][]string, n *syntax.Node, isRequirement func(*syntax.Node) bool) [][]string {
+	if n.Kind != syntax.CallNode || n.Name != operators.Equals && n.Name != operators.NotEquals {
 		return lists
 	}
-	for i, arg := range n.args {
-		if arg.kind != selectNode || arg.test || arg.name != "values" || !isRequirement(arg.target) {
+	for i, arg := range n.Args {
+		if arg.Kind != syntax.SelectNode || arg.IsTest || arg.Name != "values" || !isRequirement(arg.Target) {
 			continue
 		}
-		texts, ok := constantTexts(n.args[1-i])
+		texts, ok := n.Args[1-i].ConstantTexts()
 		if ok && !slices.ContainsFunc(lists, func(list []string) bool { return slices.Equal(list, texts) }) {
 			lists = append(lists, texts)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/google/cel-go/common/types"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/internal/syntax"
 )
 
 // Result is the result of a partial evaluation: true, false, an error, or a residual over the unknown
@@ -50,7 +51,7 @@ func (o Result) Residual() *Residual { return o.residual }
 // Residual is an expression over unknown variables only. Its text is made when it is first read, because
 // enforcement in the same process does not need it.
 type Residual struct {
-	tree     *node
+	tree     *syntax.Node
 	compiler *cel.Compiler
 	once     sync.Once
 	text     string
@@ -62,7 +63,7 @@ type Residual struct {
 // text does not compile or is longer than cel.MaxExpressionBytes. The caller must then fail closed.
 func (r *Residual) Text() (string, error) {
 	r.once.Do(func() {
-		text, ok := boundedTextOf(r.tree, cel.MaxExpressionBytes)
+		text, ok := r.tree.BoundedText(cel.MaxExpressionBytes)
 		err := cel.ErrTooLong
 		if ok {
 			_, r.cost, err = r.compiler.CompileWithCost(text)
@@ -89,24 +90,15 @@ func Failed(err error) Result { return Result{decided: true, err: err} }
 // may return false for such a residual, which is then false or an error when it is evaluated.
 func (r *Residual) NeverTrue() bool { return neverTrue(r.tree) }
 
-func neverTrue(n *node) bool {
+func neverTrue(n *syntax.Node) bool {
 	switch {
-	case n.kind == constantNode:
-		return n.value != types.True
-	case n.kind == callNode && n.name == operators.LogicalAnd:
-		return slices.ContainsFunc(n.args, neverTrue)
-	case n.kind == callNode && n.name == operators.LogicalOr:
+	case n.Kind == syntax.ConstantNode:
+		return n.Value != types.True
+	case n.Kind == syntax.CallNode && n.Name == operators.LogicalAnd:
+		return slices.ContainsFunc(n.Args, neverTrue)
+	case n.Kind == syntax.CallNode && n.Name == operators.LogicalOr:
 		//guard:never-true-one-two
-		return !slices.ContainsFunc(n.args, func(arg *node) bool { return !neverTrue(arg) })
+		return !slices.ContainsFunc(n.Args, func(arg *syntax.Node) bool { return !neverTrue(arg) })
 	}
-	return isErrorTerm(n)
-}
-
-// isErrorTerm reports whether a node has the form of the expression that errorTerm returns.
-func isErrorTerm(n *node) bool {
-	if n.kind != callNode || n.name != "dyn" || len(n.args) != 1 {
-		return false
-	}
-	missing := n.args[0]
-	return missing.kind == callNode && missing.name == operators.Index && missing.args[0].kind == mapNode && len(missing.args[0].args) == 0
+	return n.IsErrorTerm()
 }

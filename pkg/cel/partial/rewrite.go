@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/internal/syntax"
 )
 
 // NewAdmissionCompiler makes a compiler for expressions of ValidatingAdmissionPolicies.
@@ -42,63 +43,63 @@ type Reading struct {
 // expression. A test is replaced as a whole if the text stands for all fields; if it stands for the variable and none of its fields, the
 // fields must be selected from it in the same way.
 func (e *Expression) Rewritten(rewrite func(Reading) (text string, fields int)) string {
-	return exactTextOf(e.rewritten(e.tree, rewrite))
+	return e.rewritten(e.tree, rewrite).ExactText()
 }
 
-func (e *Expression) rewritten(n *node, rewrite func(Reading) (string, int)) *node {
+func (e *Expression) rewritten(n *syntax.Node, rewrite func(Reading) (string, int)) *syntax.Node {
 	if reading, ok := e.readingOf(n); ok {
 		text, fields := rewrite(reading)
 		if text == "" {
 			return n
 		}
-		replaced := &node{kind: textNode, name: text}
+		replaced := &syntax.Node{Kind: syntax.TextNode, Name: text}
 		if reading.IsOptional {
 			if fields == len(reading.Fields) {
-				return &node{kind: textNode, name: "optional.of(" + text + ")"}
+				return &syntax.Node{Kind: syntax.TextNode, Name: "optional.of(" + text + ")"}
 			}
 			last := *n
-			last.args = []*node{selected(replaced, reading.Fields[fields:len(reading.Fields)-1]), n.args[1]}
+			last.Args = []*syntax.Node{selected(replaced, reading.Fields[fields:len(reading.Fields)-1]), n.Args[1]}
 			return &last
 		}
 		replaced = selected(replaced, reading.Fields[fields:])
-		replaced.test = reading.IsTest && fields < len(reading.Fields)
+		replaced.IsTest = reading.IsTest && fields < len(reading.Fields)
 		return replaced
 	}
 	duplicate := *n
-	if n.target != nil {
-		duplicate.target = e.rewritten(n.target, rewrite)
+	if n.Target != nil {
+		duplicate.Target = e.rewritten(n.Target, rewrite)
 	}
-	duplicate.args = make([]*node, 0, len(n.args))
-	for _, arg := range n.args {
-		duplicate.args = append(duplicate.args, e.rewritten(arg, rewrite))
+	duplicate.Args = make([]*syntax.Node, 0, len(n.Args))
+	for _, arg := range n.Args {
+		duplicate.Args = append(duplicate.Args, e.rewritten(arg, rewrite))
 	}
 	return &duplicate
 }
 
-func selected(n *node, fields []string) *node {
+func selected(n *syntax.Node, fields []string) *syntax.Node {
 	for _, field := range fields {
-		n = &node{kind: selectNode, name: field, target: n}
+		n = &syntax.Node{Kind: syntax.SelectNode, Name: field, Target: n}
 	}
 	return n
 }
 
 // readingOf returns what a node reads if it is a variable of the environment or a selection from one. Macros bind no variable with
 // the name of one of the environment.
-func (e *Expression) readingOf(n *node) (Reading, bool) {
+func (e *Expression) readingOf(n *syntax.Node) (Reading, bool) {
 	switch {
-	case n.kind == variableNode && e.compiler.environment.Declares(n.name):
-		return Reading{Variable: cel.Variable(n.name)}, true
-	case n.kind == callNode && n.name == operators.OptSelect:
-		reading, ok := e.readingOf(n.args[0])
-		reading.Fields = append(reading.Fields, string(n.args[1].value.(types.String)))
+	case n.Kind == syntax.VariableNode && e.compiler.environment.Declares(n.Name):
+		return Reading{Variable: cel.Variable(n.Name)}, true
+	case n.Kind == syntax.CallNode && n.Name == operators.OptSelect:
+		reading, ok := e.readingOf(n.Args[0])
+		reading.Fields = append(reading.Fields, string(n.Args[1].Value.(types.String)))
 		reading.IsOptional = true
-		return reading, ok && n.args[0].kind != callNode
-	case n.kind != selectNode || n.target.kind == callNode:
+		return reading, ok && n.Args[0].Kind != syntax.CallNode
+	case n.Kind != syntax.SelectNode || n.Target.Kind == syntax.CallNode:
 		return Reading{}, false
 	}
-	reading, ok := e.readingOf(n.target)
-	reading.Fields = append(reading.Fields, n.name)
-	reading.IsTest = n.test
+	reading, ok := e.readingOf(n.Target)
+	reading.Fields = append(reading.Fields, n.Name)
+	reading.IsTest = n.IsTest
 	return reading, ok
 }
 
@@ -115,36 +116,36 @@ func (e *Expression) MayQuote(variables ...cel.Variable) string {
 	return mayQuote(e.tree, namesOf(variables))
 }
 
-func mayQuote(n *node, secret sets.Set[string]) string {
+func mayQuote(n *syntax.Node, secret sets.Set[string]) string {
 	switch {
-	case !n.dependsOn(secret):
+	case !n.DependsOn(secret):
 		return ""
-	case n.kind == callNode && n.name == operators.Index:
+	case n.Kind == syntax.CallNode && n.Name == operators.Index:
 		//guard:rewritten-index-error
-		if n.args[1].dependsOn(secret) {
+		if n.Args[1].DependsOn(secret) {
 			return "[]"
 		}
-	case n.kind == callNode && n.name == "matches":
+	case n.Kind == syntax.CallNode && n.Name == "matches":
 		//guard:rewritten-patterns
-		if pattern := n.args[len(n.args)-1]; pattern.dependsOn(secret) {
-			return n.name
+		if pattern := n.Args[len(n.Args)-1]; pattern.DependsOn(secret) {
+			return n.Name
 		}
 	//guard:rewritten-functions
-	case n.kind == callNode && !quiet.Has(n.name):
-		return n.name
+	case n.Kind == syntax.CallNode && !quiet.Has(n.Name):
+		return n.Name
 	//guard:rewritten-keys-maps
-	case n.kind == mapNode:
+	case n.Kind == syntax.MapNode:
 		return "{}" // an error quotes a key that is there twice
-	case n.kind == macroNode && n.name == "transformMapEntry":
-		return n.name
+	case n.Kind == syntax.MacroNode && n.Name == "transformMapEntry":
+		return n.Name
 	}
-	if n.target != nil {
-		if name := mayQuote(n.target, secret); name != "" {
+	if n.Target != nil {
+		if name := mayQuote(n.Target, secret); name != "" {
 			return name
 		}
 	}
 	inner := within(n, secret)
-	for _, arg := range n.args {
+	for _, arg := range n.Args {
 		if name := mayQuote(arg, inner); name != "" {
 			return name
 		}
@@ -152,55 +153,46 @@ func mayQuote(n *node, secret sets.Set[string]) string {
 	return ""
 }
 
-// isText reports whether a text is one identifier or a chain of selections, which need no parentheses.
-//
-//guard:rewritten-parentheses
-func isText(text string) bool {
-	return !slices.ContainsFunc([]byte(text), func(c byte) bool {
-		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '.'
-	})
-}
-
 // TextIteratingLast returns a text of the expression in which those operands of && and || come last that read one of the variables and have a
 // macro, as their cost can grow faster than the values. The text has the same value, because the order of operands has no meaning. An
 // evaluation does not come to them if another operand decides.
 func (e *Expression) TextIteratingLast(variables ...cel.Variable) string {
-	return textOf(iteratingLast(e.tree, namesOf(variables)))
+	return iteratingLast(e.tree, namesOf(variables)).Text()
 }
 
-func iteratingLast(n *node, late sets.Set[string]) *node {
+func iteratingLast(n *syntax.Node, late sets.Set[string]) *syntax.Node {
 	duplicate, inner := *n, within(n, late)
-	if n.target != nil {
-		duplicate.target = iteratingLast(n.target, late)
+	if n.Target != nil {
+		duplicate.Target = iteratingLast(n.Target, late)
 	}
-	duplicate.args = make([]*node, 0, len(n.args))
-	for _, arg := range n.args {
-		duplicate.args = append(duplicate.args, iteratingLast(arg, inner))
+	duplicate.Args = make([]*syntax.Node, 0, len(n.Args))
+	for _, arg := range n.Args {
+		duplicate.Args = append(duplicate.Args, iteratingLast(arg, inner))
 	}
-	if !isLogic(n) {
+	if !n.IsLogic() {
 		return &duplicate
 	}
 	//guard:ordered-cheap-first
-	isLate := func(operand *node) bool { return operand.dependsOn(late) && iterates(operand) != "" }
-	operands := termsOf(&duplicate, n.name)
+	isLate := func(operand *syntax.Node) bool { return operand.DependsOn(late) && iterates(operand) != "" }
+	operands := duplicate.Terms(n.Name)
 	first := slices.DeleteFunc(slices.Clone(operands), isLate)
-	last := slices.DeleteFunc(operands, func(operand *node) bool { return !isLate(operand) })
+	last := slices.DeleteFunc(operands, func(operand *syntax.Node) bool { return !isLate(operand) })
 	if len(first) == 0 || len(last) == 0 {
 		return &duplicate
 	}
-	result := fold(n.name, append(first, last...))
+	result := syntax.Fold(n.Name, append(first, last...))
 	//guard:ordered-values-another-operator
-	result.free = n.free
+	result.Free = n.Free
 	return result
 }
 
 // within returns the variables, and the variables that a macro binds in its bodies if its range depends on one of them.
-func within(n *node, variables sets.Set[string]) sets.Set[string] {
+func within(n *syntax.Node, variables sets.Set[string]) sets.Set[string] {
 	//guard:rewritten-variables-macros
-	if n.kind != macroNode || !n.target.dependsOn(variables) {
+	if n.Kind != syntax.MacroNode || !n.Target.DependsOn(variables) {
 		return variables
 	}
-	return variables.Union(sets.New(n.binders...))
+	return variables.Union(sets.New(n.Binders...))
 }
 
 func namesOf(variables []cel.Variable) sets.Set[string] {

@@ -15,6 +15,7 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/internal/syntax"
 )
 
 const (
@@ -83,20 +84,20 @@ type selectorMacro struct {
 	roles  map[string]role
 	binder string
 
-	operands map[role][]*node
+	operands map[role][]*syntax.Node
 }
 
 // selectorMacros returns the macros over request.labelSelector.requirements and request.fieldSelector.requirements in a tree, at most
 // maxSelectorMacros.
-func selectorMacros(tree *node) (found []*selectorMacro) {
-	for n := range tree.all {
-		if n.kind != macroNode || len(found) == maxSelectorMacros {
+func selectorMacros(tree *syntax.Node) (found []*selectorMacro) {
+	for n := range tree.All {
+		if n.Kind != syntax.MacroNode || len(found) == maxSelectorMacros {
 			continue
 		}
-		if isLabels, isFields := isRequirements(n.target, labelSelector), isRequirements(n.target, fieldSelector); isLabels || isFields {
-			m := &selectorMacro{inFields: isFields, roles: map[string]role{}, binder: n.binders[len(n.binders)-1], operands: map[role][]*node{}}
-			for _, body := range n.args {
-				for part := range body.all {
+		if isLabels, isFields := isRequirements(n.Target, labelSelector), isRequirements(n.Target, fieldSelector); isLabels || isFields {
+			m := &selectorMacro{inFields: isFields, roles: map[string]role{}, binder: n.Binders[len(n.Binders)-1], operands: map[role][]*syntax.Node{}}
+			for _, body := range n.Args {
+				for part := range body.All {
 					m.collect(part)
 				}
 			}
@@ -107,14 +108,13 @@ func selectorMacros(tree *node) (found []*selectorMacro) {
 }
 
 // isRequirements reports whether an expression is the requirements of a selector of the request.
-func isRequirements(n *node, selector string) bool {
-	root, path, ok := pathOf(n)
-	return ok && root == cel.Request && slices.Equal(path, []string{selector, "requirements"})
+func isRequirements(n *syntax.Node, selector string) bool {
+	return n.Selects(cel.Request, selector, "requirements")
 }
 
 // collect adds the operands that a node compares with parts of the requirement.
-func (m *selectorMacro) collect(n *node) {
-	if operands := slices.Collect(n.parts); n.kind == callNode && len(operands) == 2 && n.name != operators.NotEquals {
+func (m *selectorMacro) collect(n *syntax.Node) {
+	if operands := slices.Collect(n.Parts); n.Kind == syntax.CallNode && len(operands) == 2 && n.Name != operators.NotEquals {
 		for i, operand := range operands {
 			//guard:partial-many-operands-selector
 			if r, other := m.roleOf(operand), operands[1-i]; r != noRole && len(m.operands[r]) < maxOperands && m.roleOf(other) == noRole {
@@ -122,18 +122,18 @@ func (m *selectorMacro) collect(n *node) {
 			}
 		}
 	}
-	if n.kind == macroNode && m.roleOf(n.target) == theValues {
-		m.roles[n.binders[len(n.binders)-1]] = oneValue
+	if n.Kind == syntax.MacroNode && m.roleOf(n.Target) == theValues {
+		m.roles[n.Binders[len(n.Binders)-1]] = oneValue
 	}
 }
 
-func (m *selectorMacro) roleOf(n *node) role {
+func (m *selectorMacro) roleOf(n *syntax.Node) role {
 	switch {
-	case n.kind == variableNode:
-		return m.roles[n.name]
-	case n.kind == selectNode && !n.test && n.target.kind == variableNode && n.target.name == m.binder:
-		return map[string]role{"key": theKey, "operator": theOperator, "values": theValues}[n.name]
-	case n.kind == callNode && n.name == operators.Index && len(n.args) == 2 && m.roleOf(n.args[0]) == theValues:
+	case n.Kind == syntax.VariableNode:
+		return m.roles[n.Name]
+	case n.Kind == syntax.SelectNode && !n.IsTest && n.Target.Kind == syntax.VariableNode && n.Target.Name == m.binder:
+		return map[string]role{"key": theKey, "operator": theOperator, "values": theValues}[n.Name]
+	case n.Kind == syntax.CallNode && n.Name == operators.Index && len(n.Args) == 2 && m.roleOf(n.Args[0]) == theValues:
 		return oneValue
 	}
 	return noRole
@@ -183,7 +183,7 @@ type operandReader struct {
 }
 
 // singles returns the texts of operands, each once.
-func (t *operandReader) singles(operands []*node) []string {
+func (t *operandReader) singles(operands []*syntax.Node) []string {
 	var texts []string
 	for _, operand := range operands {
 		for _, text := range t.of(operand) {
@@ -197,11 +197,11 @@ func (t *operandReader) singles(operands []*node) []string {
 
 // of returns the text of an operand, or the texts in a list, at most maxWantedValues. It returns none if the operand depends on more than
 // the request, makes checks, or is something else.
-func (t *operandReader) of(n *node) []string {
-	if n.kind == constantNode {
-		return textsOf(n.value)
+func (t *operandReader) of(n *syntax.Node) []string {
+	if n.Kind == syntax.ConstantNode {
+		return textsOf(n.Value)
 	}
-	if texts, ok := constantTexts(n); ok {
+	if texts, ok := n.ConstantTexts(); ok {
 		return texts[:min(len(texts), maxWantedValues)]
 	}
 	if !(&Part{node: n}).ReadsOnly(cel.Request) || t.cost >= t.limit {
@@ -217,22 +217,6 @@ func (t *operandReader) of(n *node) []string {
 		return nil
 	}
 	return textsOf(value)
-}
-
-// constantTexts returns the texts in a list of constants without planning its evaluation, or none if some of them are no texts. It returns
-// false for anything else.
-func constantTexts(n *node) (texts []string, ok bool) {
-	if n.kind != listNode || len(n.optional) > 0 || slices.ContainsFunc(n.args, func(arg *node) bool { return arg.kind != constantNode }) {
-		return nil, false
-	}
-	for _, arg := range n.args {
-		text, isText := arg.value.(types.String)
-		if !isText {
-			return nil, true
-		}
-		texts = append(texts, string(text))
-	}
-	return texts, true
 }
 
 func textsOf(value ref.Val) []string {

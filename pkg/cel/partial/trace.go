@@ -16,6 +16,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/internal/engine"
+	"github.com/proviso-authz/proviso/pkg/cel/internal/syntax"
 )
 
 const (
@@ -84,7 +85,7 @@ type Element struct {
 // Trace evaluates an expression and its parts within a cost limit. unknown are variables without values: a part that cannot be
 // evaluated without them is unknown. It returns nil if the expression cannot be planned.
 func (e *Expression) Trace(ctx context.Context, values cel.Values, limit uint64, unknown ...cel.Variable) *Trace {
-	t := &tracer{ctx: ctx, expression: e, values: values, left: limit, unknown: unknown, instructions: map[*node]*engine.Instructions{}}
+	t := &tracer{ctx: ctx, expression: e, values: values, left: limit, unknown: unknown, instructions: map[*syntax.Node]*engine.Instructions{}}
 	if err := t.prepare(); err != nil {
 		return nil
 	}
@@ -98,15 +99,15 @@ type tracer struct {
 	expression   *Expression
 	values       cel.Values
 	unknown      []cel.Variable
-	instructions map[*node]*engine.Instructions
+	instructions map[*syntax.Node]*engine.Instructions
 	left         uint64
 	traced       int
 }
 
 // prepare plans the nodes that can be traced, as many as a trace may have.
 func (t *tracer) prepare() error {
-	var nodes []*node
-	for n := range t.expression.tree.all {
+	var nodes []*syntax.Node
+	for n := range t.expression.tree.All {
 		if len(nodes) == maxTracedNodes {
 			break
 		}
@@ -123,19 +124,19 @@ func (t *tracer) prepare() error {
 }
 
 // trace evaluates a node and its parts. It returns nil if the trace would have too many parts.
-func (t *tracer) trace(n *node, s *bindings, depth int) *Trace {
+func (t *tracer) trace(n *syntax.Node, s *bindings, depth int) *Trace {
 	if t.traced == maxTracedNodes || depth == maxTraceDepth || t.instructions[n] == nil {
 		return nil
 	}
 	t.traced++
-	traced := &Trace{Text: shortTextOf(n), IsConstant: len(n.free) == 0}
-	if n.kind == callNode || n.kind == macroNode {
-		traced.Function = n.name
-	} else if n.test {
+	traced := &Trace{Text: shortTextOf(n), IsConstant: len(n.Free) == 0}
+	if n.Kind == syntax.CallNode || n.Kind == syntax.MacroNode {
+		traced.Function = n.Name
+	} else if n.IsTest {
 		traced.Function = operators.Has
 	}
 	t.eval(traced, n, s)
-	if traced.IsConstant && n.kind != callNode {
+	if traced.IsConstant && n.Kind != syntax.CallNode {
 		return traced
 	}
 	traced.Field = t.fieldOf(n, s)
@@ -147,7 +148,7 @@ func (t *tracer) trace(n *node, s *bindings, depth int) *Trace {
 }
 
 // eval sets the value of a node.
-func (t *tracer) eval(traced *Trace, n *node, s *bindings) {
+func (t *tracer) eval(traced *Trace, n *syntax.Node, s *bindings) {
 	defer func() {
 		if recover() != nil {
 			traced.Value, traced.Err = nil, cel.ErrEvaluation
@@ -162,7 +163,7 @@ func (t *tracer) eval(traced *Trace, n *node, s *bindings) {
 	switch {
 	case err == nil && !types.IsUnknownOrError(value):
 		traced.Value = value
-	case slices.ContainsFunc(t.unknown, func(v cel.Variable) bool { return n.free.Has(string(v)) }):
+	case slices.ContainsFunc(t.unknown, func(v cel.Variable) bool { return n.Free.Has(string(v)) }):
 		traced.IsUnknown = true
 	case err != nil && cost > cel.CostLimit:
 		traced.Err = cel.ErrCost
@@ -174,7 +175,7 @@ func (t *tracer) eval(traced *Trace, n *node, s *bindings) {
 }
 
 // valueOf returns the value of a node, or nil if there is none.
-func (t *tracer) valueOf(n *node, s *bindings) cel.Value {
+func (t *tracer) valueOf(n *syntax.Node, s *bindings) cel.Value {
 	if t.instructions[n] == nil {
 		return nil
 	}
@@ -184,8 +185,8 @@ func (t *tracer) valueOf(n *node, s *bindings) cel.Value {
 }
 
 // parts adds the parts of a node.
-func (t *tracer) parts(traced *Trace, n *node, s *bindings, depth int) {
-	add := func(part *node, in *bindings) *Trace {
+func (t *tracer) parts(traced *Trace, n *syntax.Node, s *bindings, depth int) {
+	add := func(part *syntax.Node, in *bindings) *Trace {
 		child := t.trace(part, in, depth+1)
 		if child == nil {
 			traced.IsTruncated = true
@@ -195,28 +196,28 @@ func (t *tracer) parts(traced *Trace, n *node, s *bindings, depth int) {
 		return child
 	}
 	switch {
-	case isLogic(n):
-		for _, operand := range termsOf(n, n.name) {
+	case n.IsLogic():
+		for _, operand := range n.Terms(n.Name) {
 			add(operand, s)
 		}
 		return
-	case n.kind == callNode && n.name == operators.Conditional:
-		if condition := add(n.args[0], s); condition != nil && condition.Value == types.True {
-			add(n.args[1], s)
+	case n.Kind == syntax.CallNode && n.Name == operators.Conditional:
+		if condition := add(n.Args[0], s); condition != nil && condition.Value == types.True {
+			add(n.Args[1], s)
 		} else if condition != nil && condition.Value == types.False {
-			add(n.args[2], s)
+			add(n.Args[2], s)
 		}
 		return
-	case n.target != nil:
-		over := add(n.target, s)
-		if n.kind == macroNode {
-			if over != nil && over.Value != nil && isBoolMacro(n.name) {
+	case n.Target != nil:
+		over := add(n.Target, s)
+		if n.Kind == syntax.MacroNode {
+			if over != nil && over.Value != nil && isBoolMacro(n.Name) {
 				t.elements(traced, n, over, s, depth)
 			}
 			return
 		}
 	}
-	for _, arg := range n.args {
+	for _, arg := range n.Args {
 		add(arg, s)
 	}
 }
@@ -227,8 +228,8 @@ func isBoolMacro(name string) bool {
 
 // elements adds the body of a quantifier for elements of its range. It leaves out elements that do not decide: elements for which
 // all is true, and elements for which exists is false although it is true of others.
-func (t *tracer) elements(traced *Trace, n *node, over *Trace, s *bindings, depth int) {
-	all, ok := elementsOf(over.Value, len(n.binders))
+func (t *tracer) elements(traced *Trace, n *syntax.Node, over *Trace, s *bindings, depth int) {
+	all, ok := elementsOf(over.Value, len(n.Binders))
 	if !ok {
 		traced.IsTruncated = true
 		return
@@ -236,19 +237,19 @@ func (t *tracer) elements(traced *Trace, n *node, over *Trace, s *bindings, dept
 	var bodies []*Trace
 	for i, values := range all {
 		inner := s
-		for j, name := range n.binders {
+		for j, name := range n.Binders {
 			inner = &bindings{Element: Element{Name: name, Value: values[j], Reads: over.Reads}, parent: inner}
-			setField(&inner.Element, over, values[0], int64(i), j == len(n.binders)-1, len(n.binders) == 2)
+			setField(&inner.Element, over, values[0], int64(i), j == len(n.Binders)-1, len(n.Binders) == 2)
 		}
-		value := t.valueOf(n.args[0], inner)
-		if n.name == operators.All && value == types.True || n.name != operators.All && value == types.False && traced.Value == types.True {
+		value := t.valueOf(n.Args[0], inner)
+		if n.Name == operators.All && value == types.True || n.Name != operators.All && value == types.False && traced.Value == types.True {
 			continue
 		}
 		if len(bodies) == maxTracedElements {
 			traced.IsTruncated = true
 			break
 		}
-		body := t.trace(n.args[0], inner, depth+1)
+		body := t.trace(n.Args[0], inner, depth+1)
 		if body == nil {
 			traced.IsTruncated = true
 			break
@@ -296,8 +297,8 @@ func originOf(over *Trace, index int64) (*Trace, int64) {
 }
 
 // fieldOf returns the field that a node selects, or nil.
-func (t *tracer) fieldOf(n *node, s *bindings) *Field {
-	in := func(target *node, step any) *Field {
+func (t *tracer) fieldOf(n *syntax.Node, s *bindings) *Field {
+	in := func(target *syntax.Node, step any) *Field {
 		field := t.fieldOf(target, s)
 		if field == nil {
 			return nil
@@ -305,48 +306,48 @@ func (t *tracer) fieldOf(n *node, s *bindings) *Field {
 		return &Field{Variable: field.Variable, Path: append(slices.Clone(field.Path), step)}
 	}
 	switch {
-	case n.kind == variableNode:
-		if bound := s.find(n.name); bound != nil {
+	case n.Kind == syntax.VariableNode:
+		if bound := s.find(n.Name); bound != nil {
 			return bound.Field
 		}
-		return &Field{Variable: cel.Variable(n.name)}
-	case n.kind == selectNode:
-		return in(n.target, n.name)
-	case n.kind != callNode:
+		return &Field{Variable: cel.Variable(n.Name)}
+	case n.Kind == syntax.SelectNode:
+		return in(n.Target, n.Name)
+	case n.Kind != syntax.CallNode:
 		return nil
 	}
-	switch n.name {
+	switch n.Name {
 	case "dyn":
-		return t.fieldOf(n.args[0], s)
+		return t.fieldOf(n.Args[0], s)
 	case "orValue":
-		if n.target != nil && len(n.args[0].free) == 0 {
-			return t.fieldOf(n.target, s)
+		if n.Target != nil && len(n.Args[0].Free) == 0 {
+			return t.fieldOf(n.Target, s)
 		}
 	case operators.Conditional:
-		switch t.valueOf(n.args[0], s) {
+		switch t.valueOf(n.Args[0], s) {
 		case types.True:
-			return t.fieldOf(n.args[1], s)
+			return t.fieldOf(n.Args[1], s)
 		case types.False:
-			return t.fieldOf(n.args[2], s)
+			return t.fieldOf(n.Args[2], s)
 		}
 	case operators.OptSelect, operators.Index, operators.OptIndex:
 		// Another key would be data of an object, which the caller may not want to show as a name.
 		//guard:explain-keys-secrets
-		if !sets.New(string(cel.Request)).IsSuperset(n.args[1].free) {
+		if !sets.New(string(cel.Request)).IsSuperset(n.Args[1].Free) {
 			return nil
 		}
-		switch value := t.valueOf(n.args[1], s).(type) {
+		switch value := t.valueOf(n.Args[1], s).(type) {
 		case types.String:
-			return in(n.args[0], string(value))
+			return in(n.Args[0], string(value))
 		case types.Int:
-			return in(n.args[0], int64(value))
+			return in(n.Args[0], int64(value))
 		}
 	}
 	return nil
 }
 
 // reads returns the fields that the value of a node may depend on.
-func (t *tracer) reads(n *node, s *bindings) (found []Read) {
+func (t *tracer) reads(n *syntax.Node, s *bindings) (found []Read) {
 	add := func(all ...Read) {
 		for _, read := range all {
 			if !slices.ContainsFunc(found, func(r Read) bool { return r.Variable == read.Variable && slices.Equal(r.Path, read.Path) }) {
@@ -354,11 +355,11 @@ func (t *tracer) reads(n *node, s *bindings) (found []Read) {
 			}
 		}
 	}
-	eachRead(n, nil, func(variable *node, path []string) {
-		if bound := s.find(variable.name); bound != nil {
+	n.EachRead(func(variable *syntax.Node, path []string) {
+		if bound := s.find(variable.Name); bound != nil {
 			add(bound.Reads...)
-		} else if t.expression.compiler.environment.Declares(variable.name) { // the range of a macro in the node is read apart
-			add(Read{Variable: cel.Variable(variable.name), Path: path})
+		} else if t.expression.compiler.environment.Declares(variable.Name) { // the range of a macro in the node is read apart
+			add(Read{Variable: cel.Variable(variable.Name), Path: path})
 		}
 	})
 	return found

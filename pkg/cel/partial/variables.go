@@ -15,6 +15,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/internal/engine"
 	"github.com/proviso-authz/proviso/pkg/cel/internal/guard"
+	"github.com/proviso-authz/proviso/pkg/cel/internal/syntax"
 	"github.com/proviso-authz/proviso/pkg/memo"
 )
 
@@ -106,7 +107,7 @@ func (c *Compiler) define(in *inliner, v cel.NamedExpression) (*ast.AST, error) 
 	if _, ok := in.defined[v.Name]; ok {
 		return nil, fmt.Errorf("expression %w: the name is used twice", cel.ErrCompile)
 	}
-	if !isIdentifier(v.Name) {
+	if !syntax.IsIdentifier(v.Name) {
 		return nil, fmt.Errorf("expression %w: the name is no identifier", cel.ErrCompile)
 	}
 	parsed, err := c.parseInto(in, v.Expression)

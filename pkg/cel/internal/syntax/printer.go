@@ -3,11 +3,12 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package partial
+package syntax
 
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -18,32 +19,32 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// textOf returns a text that is parsed as the given expression. The package has a printer of its own, because the printer of
+// Text returns a text that is parsed as the expression. The package has a printer of its own, because the printer of
 // cel-go prints !!x, which the parser of cel-go reads as x.
-func textOf(n *node) string {
-	text, _ := boundedTextOf(n, math.MaxInt)
+func (n *Node) Text() string {
+	text, _ := n.BoundedText(math.MaxInt)
 	return text
 }
 
-// boundedTextOf is textOf for a text of at most limit bytes. If the text would be longer, it stops writing there, and returns
+// BoundedText is Text for a text of at most limit bytes. If the text would be longer, it stops writing there, and returns
 // the beginning and false.
-func boundedTextOf(n *node, limit int) (string, bool) {
+func (n *Node) BoundedText(limit int) (string, bool) {
 	p := printer{text: &strings.Builder{}, limit: limit}
 	p.node(n, lowest)
 	return p.text.String(), !p.isFull()
 }
 
-// lengthOf returns the length of the text of an expression, or any number above limit if the text
+// Length returns the length of the text of the expression, or any number above limit if the text
 // is longer than limit. It does not build the text.
-func lengthOf(n *node, limit int) int {
+func (n *Node) Length(limit int) int {
 	p := printer{limit: limit}
 	p.node(n, lowest)
 	return p.length
 }
 
-// exactTextOf is textOf for a text that also keeps how chains of && and || are nested, although the nesting does not change
+// ExactText is Text for a text that also keeps how chains of && and || are nested, although the nesting does not change
 // their value.
-func exactTextOf(n *node) string {
+func (n *Node) ExactText() string {
 	p := printer{text: &strings.Builder{}, limit: math.MaxInt, exact: true}
 	p.node(n, lowest)
 	return p.text.String()
@@ -65,9 +66,9 @@ const (
 
 // printer writes an expression, or only counts the bytes of its text.
 type printer struct {
-	// text receives the text. If it is nil, the bytes are only counted.
+	// Text receives the text. If it is nil, the bytes are only counted.
 	text *strings.Builder
-	// length is the number of bytes so far. If it is above limit, the printer stops.
+	// Length is the number of bytes so far. If it is above limit, the printer stops.
 	length, limit int
 	exact         bool
 }
@@ -90,8 +91,8 @@ func (p *printer) put(c byte) { p.write(string(rune(c))) }
 // omit makes the text too long.
 func (p *printer) omit() { p.length = p.limit + 1 }
 
-// node prints an expression, in parentheses if its own precedence is lower than the given one.
-func (p *printer) node(n *node, precedence int) {
+// Node prints an expression, in parentheses if its own precedence is lower than the given one.
+func (p *printer) node(n *Node, precedence int) {
 	if p.isFull() {
 		return
 	}
@@ -100,41 +101,41 @@ func (p *printer) node(n *node, precedence int) {
 		p.put('(')
 		defer p.put(')')
 	}
-	switch n.kind {
-	case constantNode:
-		p.constant(n.value)
-	case omittedNode:
+	switch n.Kind {
+	case ConstantNode:
+		p.constant(n.Value)
+	case OmittedNode:
 		p.omit()
-	case variableNode:
-		p.write(n.name)
-	case textNode:
-		if isText(n.name) {
-			p.write(n.name)
+	case VariableNode:
+		p.write(n.Name)
+	case TextNode:
+		if isText(n.Name) {
+			p.write(n.Name)
 		} else {
-			p.write("(" + n.name + ")")
+			p.write("(" + n.Name + ")")
 		}
-	case selectNode:
-		if n.test {
+	case SelectNode:
+		if n.IsTest {
 			p.write("has(")
 			defer p.put(')')
 		}
-		p.node(n.target, primary)
+		p.node(n.Target, primary)
 		p.put('.')
-		p.field(n.name)
-	case callNode:
+		p.field(n.Name)
+	case CallNode:
 		p.call(n, own)
-	case listNode:
+	case ListNode:
 		p.put('[')
 		p.elements(n)
 		p.put(']')
-	case mapNode:
+	case MapNode:
 		p.put('{')
 		p.entries(n)
 		p.put('}')
-	case macroNode:
-		p.node(n.target, primary)
-		p.write("." + n.name + "(" + strings.Join(n.binders, ", "))
-		for _, body := range n.args {
+	case MacroNode:
+		p.node(n.Target, primary)
+		p.write("." + n.Name + "(" + strings.Join(n.Binders, ", "))
+		for _, body := range n.Args {
 			p.write(", ")
 			p.node(body, lowest)
 		}
@@ -142,15 +143,15 @@ func (p *printer) node(n *node, precedence int) {
 	}
 }
 
-func precedenceOf(n *node) int {
-	switch n.kind {
-	case constantNode:
+func precedenceOf(n *Node) int {
+	switch n.Kind {
+	case ConstantNode:
 		// A negative number is a literal, but -1.f() is read otherwise than (-1).f().
-		if isNegative(n.value) {
+		if isNegative(n.Value) {
 			return unary
 		}
-	case callNode:
-		if of := operators.Precedence(n.name); of > 0 {
+	case CallNode:
+		if of := operators.Precedence(n.Name); of > 0 {
 			return primary + 1 - of
 		}
 	default:
@@ -158,60 +159,60 @@ func precedenceOf(n *node) int {
 	return primary
 }
 
-func (p *printer) call(n *node, own int) {
-	if p.exact && isLogic(n) {
+func (p *printer) call(n *Node, own int) {
+	if p.exact && n.IsLogic() {
 		p.chain(n, own)
 		return
 	}
-	if symbol, ok := operators.FindReverseBinaryOperator(n.name); ok {
+	if symbol, ok := operators.FindReverseBinaryOperator(n.Name); ok {
 		// How chains of && and || are nested does not matter; all other operators bind to
 		// the left.
 		left, right := own, own+1
 		switch {
 		case own == relation:
 			left = own + 1
-		case isLogic(n):
+		case n.IsLogic():
 			right = own
 		}
-		p.node(n.args[0], left)
+		p.node(n.Args[0], left)
 		p.write(" " + symbol + " ")
-		p.node(n.args[1], right)
+		p.node(n.Args[1], right)
 		return
 	}
-	switch n.name {
+	switch n.Name {
 	case operators.Conditional:
-		p.node(n.args[0], or)
+		p.node(n.Args[0], or)
 		p.write(" ? ")
-		p.node(n.args[1], or)
+		p.node(n.Args[1], or)
 		p.write(" : ")
-		p.node(n.args[2], ternary)
+		p.node(n.Args[2], ternary)
 	case operators.LogicalNot:
 		p.put('!')
-		p.node(n.args[0], primary) // never !!x
+		p.node(n.Args[0], primary) // never !!x
 	case operators.Negate:
 		p.put('-')
-		p.operandOfMinus(n.args[0])
+		p.operandOfMinus(n.Args[0])
 	case operators.Index, operators.OptIndex:
-		p.node(n.args[0], primary)
-		p.write(map[string]string{operators.Index: "[", operators.OptIndex: "[?"}[n.name])
-		p.node(n.args[1], lowest)
+		p.node(n.Args[0], primary)
+		p.write(map[string]string{operators.Index: "[", operators.OptIndex: "[?"}[n.Name])
+		p.node(n.Args[1], lowest)
 		p.put(']')
 	case operators.OptSelect:
-		p.node(n.args[0], primary)
+		p.node(n.Args[0], primary)
 		p.write(".?")
-		p.field(string(n.args[1].value.(types.String)))
+		p.field(string(n.Args[1].Value.(types.String)))
 	default:
 		p.function(n)
 	}
 }
 
-// chain prints a chain of && or || for exactTextOf: if the parser reads the text, the result is nested as n is. The parser
+// chain prints a chain of && or || for ExactText: if the parser reads the text, the result is nested as n is. The parser
 // makes a balanced tree of a chain without parentheses. A balanced chain is therefore printed without parentheses. If a chain
 // is not balanced, each of its two operands that is a chain of the same operator is printed in parentheses.
-func (p *printer) chain(n *node, own int) {
-	symbol, _ := operators.FindReverseBinaryOperator(n.name)
-	operands := n.args
-	if terms := termsOf(n, n.name); isBalanced(n, n.name, len(terms)) {
+func (p *printer) chain(n *Node, own int) {
+	symbol, _ := operators.FindReverseBinaryOperator(n.Name)
+	operands := n.Args
+	if terms := n.Terms(n.Name); isBalanced(n, n.Name, len(terms)) {
 		operands = terms
 	}
 	for i, operand := range operands {
@@ -222,26 +223,19 @@ func (p *printer) chain(n *node, own int) {
 	}
 }
 
-func termsOf(n *node, operator string) []*node {
-	if n.kind != callNode || n.name != operator {
-		return []*node{n}
-	}
-	return append(termsOf(n.args[0], operator), termsOf(n.args[1], operator)...)
-}
-
 // isBalanced reports whether a chain with the given number of terms is nested as the parser nests it.
-func isBalanced(n *node, operator string, terms int) bool {
-	if n.kind != callNode || n.name != operator {
+func isBalanced(n *Node, operator string, terms int) bool {
+	if n.Kind != CallNode || n.Name != operator {
 		return terms == 1
 	}
 	left := (terms-1)/2 + 1
-	return terms > 1 && isBalanced(n.args[0], operator, left) && isBalanced(n.args[1], operator, terms-left)
+	return terms > 1 && isBalanced(n.Args[0], operator, left) && isBalanced(n.Args[1], operator, terms-left)
 }
 
 // operandOfMinus prints the operand of a minus. It puts an operand that begins with a constant in parentheses, because the
 // parser would read a minus and a number as one literal: -(1.f()) is not -1.f().
-func (p *printer) operandOfMinus(n *node) {
-	if leftmost(n).kind == constantNode {
+func (p *printer) operandOfMinus(n *Node) {
+	if leftmost(n).Kind == ConstantNode {
 		p.put('(')
 		defer p.put(')')
 	}
@@ -249,66 +243,67 @@ func (p *printer) operandOfMinus(n *node) {
 }
 
 // leftmost returns the part of an expression with which its text begins, unless that is a parenthesis or a name.
-func leftmost(n *node) *node {
+func leftmost(n *Node) *Node {
 	for {
 		switch {
-		case n.kind == selectNode && !n.test, n.kind == macroNode, n.kind == callNode && n.target != nil:
-			n = n.target
-		case n.kind == callNode && (n.name == operators.Index || n.name == operators.OptIndex || n.name == operators.OptSelect):
-			n = n.args[0]
+		case n.Kind == SelectNode && !n.IsTest, n.Kind == MacroNode, n.Kind == CallNode && n.Target != nil:
+			n = n.Target
+		case n.Kind == CallNode && (n.Name == operators.Index || n.Name == operators.OptIndex || n.Name == operators.OptSelect):
+			n = n.Args[0]
 		default:
 			return n
 		}
 	}
 }
 
-func (p *printer) function(n *node) {
-	if n.target != nil {
-		p.node(n.target, primary)
+func (p *printer) function(n *Node) {
+	if n.Target != nil {
+		p.node(n.Target, primary)
 		p.put('.')
 	}
-	p.write(n.name + "(")
+	p.write(n.Name + "(")
 	p.elements(n)
 	p.put(')')
 }
 
 // elements prints the arguments of a function, or the elements of a list.
-func (p *printer) elements(n *node) {
-	for i, element := range n.args {
+func (p *printer) elements(n *Node) {
+	for i, element := range n.Args {
 		if i > 0 {
 			p.write(", ")
 		}
-		if n.optional[i] {
+		if n.Optional[i] {
 			p.put('?')
 		}
 		p.node(element, lowest)
 	}
 }
 
-func (p *printer) entries(n *node) {
-	for i := 0; i < len(n.args); i += 2 {
+func (p *printer) entries(n *Node) {
+	for i := 0; i < len(n.Args); i += 2 {
 		if i > 0 {
 			p.write(", ")
 		}
-		if n.optional[i/2] {
+		if n.Optional[i/2] {
 			p.put('?')
 		}
-		p.node(n.args[i], or)
+		p.node(n.Args[i], or)
 		p.write(": ")
-		p.node(n.args[i+1], lowest)
+		p.node(n.Args[i+1], lowest)
 	}
 }
 
 // field prints the name of a field, in backticks if it is no identifier.
 func (p *printer) field(name string) {
-	if isIdentifier(name) {
+	if IsIdentifier(name) {
 		p.write(name)
 		return
 	}
 	p.write("`" + name + "`")
 }
 
-func isIdentifier(name string) bool {
+// IsIdentifier reports whether a name can be selected as a field without quotes.
+func IsIdentifier(name string) bool {
 	for i, r := range name {
 		letter := r == '_' || (r >= 'a' && r <= 'z') || (r >= 'A' && r <= 'Z')
 		if !letter && (i == 0 || r < '0' || r > '9') {
@@ -394,4 +389,13 @@ func (p *printer) quoteBytes(bytes []byte) {
 		}
 	}
 	p.put('"')
+}
+
+// isText reports whether a text is one identifier or a chain of selections, which need no parentheses.
+//
+//guard:rewritten-parentheses
+func isText(text string) bool {
+	return !slices.ContainsFunc([]byte(text), func(c byte) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != '.'
+	})
 }

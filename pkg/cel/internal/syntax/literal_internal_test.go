@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package partial
+package syntax
 
 import (
 	"errors"
@@ -16,7 +16,6 @@ import (
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 )
@@ -45,7 +44,7 @@ func policyEnv(t *testing.T) *celgo.Env {
 	return environment.Engine().Env
 }
 
-// value converts data to a value of CEL.
+// Value converts data to a value of CEL.
 func value(data any) ref.Val { return types.DefaultTypeAdapter.NativeToValue(data) }
 
 // TestLiteralsOfValues writes values of every type, and reads them back with cel-go alone: a value that came back as another one
@@ -112,12 +111,12 @@ func TestLiteralsOfValues(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			text := textOf(n)
+			text := n.Text()
 			if tc.want != "" && text != tc.want {
 				t.Errorf("got %s, want %s", text, tc.want)
 			}
-			if tc.wantType != "" && n.typ.String() != tc.wantType {
-				t.Errorf("got the type %s, want %s", n.typ, tc.wantType)
+			if tc.wantType != "" && n.Type.String() != tc.wantType {
+				t.Errorf("got the type %s, want %s", n.Type, tc.wantType)
 			}
 			if tc.value.Type() == types.BytesType {
 				// Bytes cannot be in a policy. Their literal is read nevertheless.
@@ -135,14 +134,14 @@ func TestLiteralsOfValues(t *testing.T) {
 			if d, ok := got.(types.Double); ok && math.Signbit(float64(d)) != math.Signbit(float64(tc.value.(types.Double))) {
 				t.Errorf("%s: got %v, want %v", text, got, tc.value)
 			}
-			if !n.changed && !isEmptyAggregate(n) && tc.want != "" && !found.IsExactType(n.typ) {
-				t.Errorf("%s: the checker finds the type %s, want %s", text, found, n.typ)
+			if !n.IsChanged && !n.IsEmptyAggregate() && tc.want != "" && !found.IsExactType(n.Type) {
+				t.Errorf("%s: the checker finds the type %s, want %s", text, found, n.Type)
 			}
 			room := len(text)
-			if _, ok := leastLength(tc.value, &room); !ok {
+			if _, ok := LeastLength(tc.value, &room); !ok {
 				t.Errorf("the estimate of the length is above the length %d", len(text))
 			}
-			if got := lengthOf(n, math.MaxInt-1); got != len(text) {
+			if got := n.Length(math.MaxInt - 1); got != len(text) {
 				t.Errorf("got the length %d, want %d", got, len(text))
 			}
 		})
@@ -179,7 +178,7 @@ func TestValuesThatHaveNoLiteral(t *testing.T) {
 			if n, err := bareLiteral(in); n != nil || !errors.Is(err, errNoLiteral) {
 				t.Errorf("%s with %v: got %v, %v, want an error", name, v, n, err)
 			}
-			if n, err := literalOf(in, types.DynType); n != nil || !errors.Is(err, errNoLiteral) {
+			if n, err := LiteralOf(in, types.DynType); n != nil || !errors.Is(err, errNoLiteral) {
 				t.Errorf("%s with %v, as dyn: got %v, %v, want an error", name, v, n, err)
 			}
 		}
@@ -212,12 +211,12 @@ func TestLiteralsKeepTheType(t *testing.T) {
 		{name: "none", value: types.OptionalNone, typ: types.NewOptionalType(types.DynType), want: `dyn(optional.none())`},
 		{name: "an optional", value: types.OptionalOf(types.Int(1)), typ: types.NewOptionalType(types.IntType), want: `optional.of(1)`},
 	} {
-		n, err := literalOf(tc.value, tc.typ)
+		n, err := LiteralOf(tc.value, tc.typ)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := textOf(n); got != tc.want || n.changed != strings.HasPrefix(tc.want, "dyn(") {
-			t.Errorf("%s: got %s, changed %t, want %s", tc.name, got, n.changed, tc.want)
+		if got := n.Text(); got != tc.want || n.IsChanged != strings.HasPrefix(tc.want, "dyn(") {
+			t.Errorf("%s: got %s, changed %t, want %s", tc.name, got, n.IsChanged, tc.want)
 		}
 	}
 }
@@ -260,29 +259,29 @@ func TestErrorTerms(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			n := errorTermOf(tc.typ)
-			if got := textOf(n); got != tc.want || isErrorTerm(n) != (tc.want == dyn) {
-				t.Errorf("got %s, which is an error term %t, want %s", got, isErrorTerm(n), tc.want)
+			if got := n.Text(); got != tc.want || n.IsErrorTerm() != (tc.want == dyn) {
+				t.Errorf("got %s, which is an error term %t, want %s", got, n.IsErrorTerm(), tc.want)
 			}
-			if got, _, err := evaluated(t, env, textOf(n)); err == nil {
+			if got, _, err := evaluated(t, env, n.Text()); err == nil {
 				t.Errorf("got the value %v, want an error", got)
 			}
-			changed := asDyn(literal(types.Int(1), types.IntType))
-			restored := restoreType(changed, tc.typ)
-			if want := tc.want != dyn; (restored != changed) != want || want && !restored.typ.IsExactType(tc.typ) {
-				t.Errorf("got %s of the type %s, want the type restored: %t", textOf(restored), restored.typ, want)
+			changed := AsDyn(Literal(types.Int(1), types.IntType))
+			restored := RestoreType(changed, tc.typ)
+			if want := tc.want != dyn; (restored != changed) != want || want && !restored.Type.IsExactType(tc.typ) {
+				t.Errorf("got %s of the type %s, want the type restored: %t", restored.Text(), restored.Type, want)
 			}
-			unchanged := literal(types.Int(1), types.IntType)
-			if restoreType(unchanged, tc.typ) != unchanged {
+			unchanged := Literal(types.Int(1), types.IntType)
+			if RestoreType(unchanged, tc.typ) != unchanged {
 				t.Error("what is not dyn has changed")
 			}
 		})
 	}
-	for name, n := range map[string]*node{
-		"a constant": literal(types.True, types.BoolType), "dyn of a constant": asDyn(literal(types.True, types.BoolType)), "another key": errorTermOf(types.BoolType),
-		"an index of a map": asDyn(function(operators.Index, types.DynType, &node{kind: mapNode, args: []*node{literal(types.True, types.BoolType), literal(types.True, types.BoolType)}}, literal(types.True, types.BoolType))),
+	for name, n := range map[string]*Node{
+		"a constant": Literal(types.True, types.BoolType), "dyn of a constant": AsDyn(Literal(types.True, types.BoolType)), "another key": errorTermOf(types.BoolType),
+		"an index of a map": AsDyn(Function(operators.Index, types.DynType, &Node{Kind: MapNode, Args: []*Node{Literal(types.True, types.BoolType), Literal(types.True, types.BoolType)}}, Literal(types.True, types.BoolType))),
 	} {
-		if isErrorTerm(n) {
-			t.Errorf("%s, which is %s, is taken for an error term", name, textOf(n))
+		if n.IsErrorTerm() {
+			t.Errorf("%s, which is %s, is taken for an error term", name, n.Text())
 		}
 	}
 }
@@ -313,89 +312,9 @@ func TestRoomForValues(t *testing.T) {
 		{name: "none", value: types.OptionalNone, room: 1, wantParts: 1, wantRoom: 0, want: true},
 	} {
 		room := tc.room
-		parts, ok := leastLength(value(tc.value), &room)
+		parts, ok := LeastLength(value(tc.value), &room)
 		if parts != tc.wantParts || ok != tc.want || ok && room != tc.wantRoom {
 			t.Errorf("%s: got %d parts, fits %t, room %d, want %d, %t, %d", tc.name, parts, ok, room, tc.wantParts, tc.want, tc.wantRoom)
-		}
-	}
-}
-
-// TestHiddenFromThePlanner lists the places in which a literal must not be a constant to the planner.
-func TestHiddenFromThePlanner(t *testing.T) {
-	t.Parallel()
-	text, number := literal(types.String("a"), types.StringType), literal(types.Int(1), types.IntType)
-	of := func(elements ...*node) *node {
-		return &node{kind: listNode, typ: types.NewListType(uniform(elements)), args: elements}
-	}
-	for _, tc := range []struct {
-		name, function string
-		argument       int
-		n              *node
-		want           string
-	}{
-		{name: "an operand of ==", function: operators.Equals, argument: 0, n: text, want: `"a"`},
-		{name: "a constant key", function: operators.Index, argument: 1, n: text, want: `"a"`},
-		{name: "a key that is a list", function: operators.Index, argument: 1, n: of(text), want: `[["a"]][0]`},
-		{name: "a key of an optional index that is a list", function: operators.OptIndex, argument: 1, n: of(text), want: `[["a"]][0]`},
-		{name: "a list that is indexed", function: operators.Index, argument: 0, n: of(text), want: `["a"]`},
-		{name: "a list of texts beside in", function: operators.In, argument: 1, n: of(text, text), want: `["a", "a"]`},
-		{name: "a list of numbers beside in", function: operators.In, argument: 1, n: of(number), want: `dyn([1])`},
-		{name: "a list of doubles beside in", function: operators.In, argument: 1, n: of(literal(types.Double(1), types.DoubleType)), want: `dyn([1.0])`},
-		{name: "a list of numbers without sign beside in", function: operators.In, argument: 1, n: of(literal(types.Uint(1), types.UintType)), want: `dyn([1u])`},
-		{name: "a list of several types beside in", function: operators.In, argument: 1, n: of(literal(types.String("a"), types.StringType), literal(types.Double(1), types.DoubleType)), want: `dyn([dyn("a"), dyn(1.0)])`},
-		{name: "a list that is looked for", function: operators.In, argument: 0, n: of(number), want: `[1]`},
-		{name: "a map beside in", function: operators.In, argument: 1, n: &node{kind: mapNode, args: []*node{number, text}}, want: `{1: "a"}`},
-		{name: "a pattern", function: "matches", argument: 0, n: text, want: `["a"][0]`},
-		{name: "a format", function: "format", argument: -1, n: text, want: `["a"][0]`},
-		{name: "another function", function: "startsWith", argument: 0, n: text, want: `"a"`},
-	} {
-		if got := textOf(hideFromPlanner(tc.function, tc.argument, tc.n)); got != tc.want {
-			t.Errorf("%s: got %s, want %s", tc.name, got, tc.want)
-		}
-	}
-	for name := range sets.New("bool", "bytes", "double", "duration", "int", "string", "timestamp", "uint", "find", "findAll") {
-		if got := textOf(hideFromPlanner(name, 0, text)); got != `["a"][0]` {
-			t.Errorf("an argument of %s: got %s", name, got)
-		}
-	}
-}
-
-// TestElementsOfRanges lists what a macro over a known value binds, up to the bound.
-func TestElementsOfRanges(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct {
-		name    string
-		over    ref.Val
-		binders int
-		want    string
-		wantNot bool
-	}{
-		{name: "elements", over: value([]any{"a", nil}), binders: 1, want: `[["a"], [null]]`},
-		{name: "indexes and elements", over: value([]any{"a", "b"}), binders: 2, want: `[[dyn(0), dyn("a")], [dyn(1), dyn("b")]]`},
-		{name: "keys", over: value(map[string]any{"b": int64(1), "a": int64(2)}), binders: 1, want: `[["a"], ["b"]]`},
-		{name: "keys and values", over: value(map[string]any{"b": "x", "a": "y"}), binders: 2, want: `[["a", "y"], ["b", "x"]]`},
-		{name: "nothing", over: value([]any{}), binders: 1, want: `[]`},
-		{name: "as many as are unrolled", over: value(make([]any, 256)), binders: 1, want: "[" + strings.Repeat("[null], ", 255) + "[null]]"},
-		{name: "one more", over: value(make([]any, 257)), binders: 1, wantNot: true},
-		{name: "a text, which has a size", over: types.String("ab"), binders: 1, wantNot: true},
-		{name: "a number", over: types.Int(1), binders: 1, wantNot: true},
-		{name: "an error", over: types.NewErr("an error"), binders: 1, wantNot: true},
-	} {
-		elements, ok := elementsOf(tc.over, tc.binders)
-		if ok == tc.wantNot {
-			t.Errorf("%s: got %v, %t, want it listed: %t", tc.name, elements, ok, !tc.wantNot)
-			continue
-		}
-		var parts []string
-		for _, element := range elements {
-			n, err := bareLiteral(types.NewRefValList(types.DefaultTypeAdapter, element))
-			if err != nil {
-				t.Fatal(err)
-			}
-			parts = append(parts, textOf(n))
-		}
-		if got := "[" + strings.Join(parts, ", ") + "]"; ok && got != tc.want {
-			t.Errorf("%s: got %s, want %s", tc.name, got, tc.want)
 		}
 	}
 }

@@ -70,6 +70,7 @@ var layers = map[string][]string{
 	"pkg/policy/typechecking":        {"apis", "pkg/cel", "pkg/excerpt", "pkg/suggestion"},
 	"pkg/cel/bound":                  {"pkg/cel"},
 	"pkg/cel/costbound":              {"pkg/cel"},
+	"pkg/cel/explanation":            {"pkg/cel"},
 	"pkg/cel/partial":                {"pkg/cel", "pkg/memo", "pkg/suggestion"},
 	"pkg/cel/presence":               {},
 	"pkg/cel/internal/engine":        {"pkg/cel/internal/guard"},

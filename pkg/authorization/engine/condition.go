@@ -11,6 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/explanation"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
 
@@ -77,7 +78,9 @@ func (c requestClass) values(request cel.Value) cel.Values {
 // request.
 type condition struct {
 	expression *partial.Expression
-	plans      [classCount]*partial.Plan
+	// parts explain why the condition is not true.
+	parts *explanation.Parts
+	plans [classCount]*partial.Plan
 	// namespacePlans are for requests whose namespace is known. They are nil if the expression does not read namespaceObject.
 	namespacePlans [classCount]*partial.Plan
 	// readsName says that the condition may depend on the name of the request.
@@ -107,7 +110,7 @@ func ReadsUnseen(expression *partial.Expression) bool {
 // newCondition plans an expression for the classes of requests that the rules of its policy may match.
 func newCondition(expression *partial.Expression, rules []rule) (*condition, error) {
 	c := &condition{
-		expression: expression, readsName: expression.ReadsRequestField("name"), readsNamespace: expression.ReadsRequestField("namespace"),
+		expression: expression, parts: explanation.PartsOf(expression), readsName: expression.ReadsRequestField("name"), readsNamespace: expression.ReadsRequestField("namespace"),
 		readsUnseen: ReadsUnseen(expression),
 	}
 	for _, class := range classesOf(rules) {

@@ -19,7 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
-	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/cel/explanation"
 )
 
 const (
@@ -72,7 +72,7 @@ func (e *evaluation) selecting(p *Policy) *selectingRequest {
 	if e.hints++; e.hints > maxReportedPolicies || hasManyValues(e.request.Attributes) {
 		return nil
 	}
-	wanted, cost := p.condition.expression.WantedSelectors(e.ctx, e.request.known(), e.budgets.LeftToExplain())
+	wanted, cost := explanation.WantedSelectors(e.ctx, p.condition.expression, e.request.known(), e.budgets.LeftToExplain())
 	e.budgets.SpendToExplain(cost)
 	for _, choice := range choices(wanted) {
 		with, ok := withRequirements(e.request.Attributes, choice)
@@ -99,20 +99,20 @@ func (c *condition) readsSelector() bool {
 }
 
 // choices returns each requirement alone, and then one of each list together, at most maxHints in all.
-func choices(wanted [][]partial.Wanted) [][]partial.Wanted {
-	var all [][]partial.Wanted
+func choices(wanted [][]explanation.Wanted) [][]explanation.Wanted {
+	var all [][]explanation.Wanted
 	for _, of := range wanted {
 		for _, w := range of {
-			all = append(all, []partial.Wanted{w})
+			all = append(all, []explanation.Wanted{w})
 		}
 	}
 	all = all[:min(len(all), maxHints/2)]
 	if len(wanted) < 2 {
 		return all
 	}
-	together := [][]partial.Wanted{nil}
+	together := [][]explanation.Wanted{nil}
 	for _, of := range wanted {
-		var longer [][]partial.Wanted
+		var longer [][]explanation.Wanted
 		for _, begun := range together {
 			for _, w := range of {
 				if len(longer) < maxHints {
@@ -171,7 +171,7 @@ var labelOperators = map[string]selection.Operator{
 
 // withRequirements returns a request with requirements in place of those with the same keys. It returns false if they are no valid
 // requirements, or if the selectors of the request cannot be parsed or are too long.
-func withRequirements(a authorizer.Attributes, wanted []partial.Wanted) (with *selectingRequest, ok bool) {
+func withRequirements(a authorizer.Attributes, wanted []explanation.Wanted) (with *selectingRequest, ok bool) {
 	byLabels, err := a.GetLabelSelector()
 	byFields, fieldsErr := a.GetFieldSelector()
 	//guard:engine-hints-lists-long-selectors
@@ -179,7 +179,7 @@ func withRequirements(a authorizer.Attributes, wanted []partial.Wanted) (with *s
 		return nil, false
 	}
 	has := func(key string, inFields bool) bool {
-		return slices.ContainsFunc(wanted, func(w partial.Wanted) bool { return w.Key == key && w.InFields == inFields })
+		return slices.ContainsFunc(wanted, func(w explanation.Wanted) bool { return w.Key == key && w.InFields == inFields })
 	}
 	byLabels = slices.DeleteFunc(slices.Clone(byLabels), func(r labels.Requirement) bool { return has(r.Key(), false) })
 	byFields = slices.DeleteFunc(slices.Clone(byFields), func(r fields.Requirement) bool { return has(r.Field, true) })
@@ -227,7 +227,7 @@ func servedWith(a authorizer.Attributes, byLabels labels.Requirements, byFields 
 }
 
 // addLabel adds a requirement on a label. It returns false if the requirement is not valid.
-func addLabel(requirements labels.Requirements, w partial.Wanted) (labels.Requirements, bool) {
+func addLabel(requirements labels.Requirements, w explanation.Wanted) (labels.Requirements, bool) {
 	operator := labelOperators[w.Operator]
 	if operator == selection.In && len(w.Values) == 1 {
 		operator = selection.Equals
@@ -240,7 +240,7 @@ func addLabel(requirements labels.Requirements, w partial.Wanted) (labels.Requir
 }
 
 // addField adds a requirement on a field, which has one value. It returns false if a client cannot copy the requirement from a reason.
-func addField(requirements fields.Requirements, w partial.Wanted) (fields.Requirements, bool) {
+func addField(requirements fields.Requirements, w explanation.Wanted) (fields.Requirements, bool) {
 	operator, ok := map[string]selection.Operator{string(metav1.FieldSelectorOpIn): selection.Equals, string(metav1.FieldSelectorOpNotIn): selection.NotEquals}[w.Operator]
 	if !ok || len(w.Values) != 1 || w.Key == "" || strings.ContainsAny(w.Key, `=!,\`) || !isShownAsIs(w.Key) || !isShownAsIs(w.Values[0]) {
 		return nil, false

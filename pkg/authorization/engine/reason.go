@@ -15,7 +15,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/celeval"
 	"github.com/proviso-authz/proviso/pkg/cel"
-	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/cel/explanation"
 )
 
 // maxReportedPolicies bounds how many policies a reason names.
@@ -56,7 +56,7 @@ func (e *evaluation) nothingAllows(found []matching) string {
 
 // falsePart returns the part of the condition of a policy that is false for the request, or nil if it is not known. It
 // returns false if the policy only selects other requests. It evaluates the parts within the budget of explanations.
-func (e *evaluation) falsePart(p *Policy) (part *partial.Part, related bool) {
+func (e *evaluation) falsePart(p *Policy) (part *explanation.Part, related bool) {
 	if e.wildcards || p.condition == nil {
 		return nil, true
 	}
@@ -70,14 +70,14 @@ func (e *evaluation) falsePart(p *Policy) (part *partial.Part, related bool) {
 	if limit == 0 {
 		return nil, true
 	}
-	notTrue, cost := p.condition.expression.NotTrue(e.ctx, values, limit, selects)
+	notTrue, cost := p.condition.parts.NotTrue(e.ctx, values, limit, selects)
 	//guard:engine-budget-explanations
 	e.budgets.SpendToExplain(cost)
 	if len(notTrue) == 1 {
 		//guard:engine-policies-select-others
 		return notTrue[0], !selects(notTrue[0])
 	}
-	var failing []*partial.Part
+	var failing []*explanation.Part
 	for _, part := range notTrue {
 		if part.ReadsOnly(known...) {
 			failing = append(failing, part)
@@ -86,7 +86,7 @@ func (e *evaluation) falsePart(p *Policy) (part *partial.Part, related bool) {
 	switch {
 	case len(failing) == 0:
 		return nil, true
-	case !slices.ContainsFunc(failing, func(p *partial.Part) bool { return !selects(p) }):
+	case !slices.ContainsFunc(failing, func(p *explanation.Part) bool { return !selects(p) }):
 		//guard:engine-policies-select-others-fails
 		return nil, false
 	case len(failing) == 1:
@@ -99,7 +99,7 @@ func (e *evaluation) falsePart(p *Policy) (part *partial.Part, related bool) {
 var selecting = []string{"verb", "apiGroup", "apiVersion", "resource", "subresource", "namespace", "path", "userInfo"}
 
 // selects reports whether a part of a condition selects requests as rules and subjects do.
-func selects(p *partial.Part) bool {
+func selects(p *explanation.Part) bool {
 	return p.ReadsOnly(cel.Request) && len(p.RequestFields) > 0 &&
 		!slices.ContainsFunc(p.RequestFields, func(field string) bool { return !slices.Contains(selecting, field) })
 }
@@ -111,23 +111,23 @@ func (p *Policy) failedPart(ctx context.Context, values cel.Values, data authori
 	if budget.Err() != nil || ctx.Err() != nil {
 		return ""
 	}
-	expression := p.condition.expression
-	part, cost := expression.FalsePart(ctx, values, cel.CostLimit)
+	notTrue, cost := p.condition.parts.NotTrue(ctx, values, cel.CostLimit, nil)
 	budget.Spend(cost)
-	if part == nil {
+	if len(notTrue) != 1 {
 		return ""
 	}
+	part := notTrue[0]
 	if reader, ok := data.(celeval.FieldsReader); ok {
 		reader.ReadFields(part.Fields)
 	}
-	text, cost := expression.TextFor(ctx, part, values, cel.CostLimit)
+	text, cost := part.TextFor(ctx, values, cel.CostLimit)
 	budget.Spend(cost)
 	return describe(part, text)
 }
 
 // describe returns the part of a reason that names the false part of a condition, or "" if there is none. text is the text of the
 // part. It is empty if the user may not see it, because the part reads the request; describe then names the fields of the request.
-func describe(p *partial.Part, text string) string {
+func describe(p *explanation.Part, text string) string {
 	switch {
 	case p == nil:
 		return ""

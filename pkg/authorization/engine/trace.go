@@ -15,7 +15,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/celeval"
 	"github.com/proviso-authz/proviso/pkg/cel"
-	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/cel/explanation"
 )
 
 // PolicyTrace is a policy that matches a request, with the values of its condition.
@@ -26,7 +26,7 @@ type PolicyTrace struct {
 	// IsUnconditional says that the policy applies whatever its condition is. It has none, or it is about other versions than the request.
 	IsUnconditional bool
 	// Condition has the values of the condition. It is nil if the policy is unconditional, or if the condition cannot be traced.
-	Condition *partial.Trace
+	Condition *explanation.Trace
 }
 
 // atAdmission are the variables that have no values while a request is authorized.
@@ -66,7 +66,7 @@ func (a *Authorizer) Trace(ctx context.Context, attributes authorizer.Attributes
 			if data == nil {
 				unknown = slices.DeleteFunc(slices.Clone(atAdmission), func(v cel.Variable) bool { return values[v] != nil })
 			}
-			traced.Condition = m.policy.condition.expression.Trace(ctx, values, partial.TraceLimit, unknown...)
+			traced.Condition = explanation.TraceOf(ctx, m.policy.condition.expression, values, explanation.TraceLimit, unknown...)
 		}
 		traces = append(traces, traced)
 	}

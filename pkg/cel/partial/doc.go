@@ -36,6 +36,6 @@ SPDX-License-Identifier: Apache-2.0
 //     with its context.
 //
 // TestOracle checks the first invariant on random expressions, and TestMutants checks that TestOracle
-// notices each missing rule. The package knows nothing of policies and decisions. Of Proviso it imports
-// package cel, the packages in its folder, and package suggestion only.
+// notices each missing rule. The package knows nothing of policies, decisions and explanations. Of Proviso it
+// imports package cel, packages below it, and packages memo and suggestion only.
 package partial

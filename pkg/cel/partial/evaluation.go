@@ -90,8 +90,10 @@ type activation struct {
 var _ interpreter.Activation = activation{}
 
 func (a activation) ResolveName(name string) (any, bool) {
-	if bound := a.bindings.find(name); bound != nil {
-		return bound.Value, true
+	for b := a.bindings; b != nil; b = b.parent {
+		if b.name == name {
+			return b.value, true
+		}
 	}
 	return a.Values.ResolveName(name)
 }

@@ -87,9 +87,6 @@ type Expression struct {
 	textOnce sync.Once
 	text     string
 
-	partsOnce sync.Once
-	parts     []*Part
-
 	boundOnce sync.Once
 	bound     *bound.Form
 	boundErr  error
@@ -196,12 +193,20 @@ func (e *Expression) Text() string {
 	return e.text
 }
 
+// Tree returns the tree of the expression, in which each variables.NAME is replaced by its named expression. It must not be changed.
+func (e *Expression) Tree() *syntax.Node { return e.tree }
+
+// Written returns the text of the expression and the named expressions that it may refer to, as their author wrote them.
+func (e *Expression) Written() (text string, variables []cel.NamedExpression) {
+	return e.compiled.text, e.compiled.variables
+}
+
 // Reads reports whether the value of the expression may depend on the variable, known or unknown.
 func (e *Expression) Reads(v cel.Variable) bool { return e.tree.Free.Has(string(v)) }
 
 // Plan prepares the evaluation of the expression when the given variables are known and all others are not.
 func (e *Expression) Plan(known ...cel.Variable) (*Plan, error) {
-	return newPlan(e, e.tree, namesOf(known))
+	return e.PlanPart(e.tree, known...)
 }
 
 // Bound returns the bound condition of the expression (package bound) for the known data of a request,

@@ -28,7 +28,7 @@ func (e *evaluation) evalMacro(s *step, b *bindings) part {
 		return target
 	}
 	if len(s.unrolled) > 0 && target.isValue() {
-		if elements, ok := elementsOf(target.value, len(s.Binders)); ok {
+		if elements, ok := ElementsOf(target.value, len(s.Binders)); ok {
 			if unrolled, ok := e.attempt(func() part { return e.unroll(s, elements, b) }); ok {
 				return e.chooseShorter(unrolled, s, target, b)
 			}
@@ -102,7 +102,7 @@ func (e *evaluation) unroll(s *step, elements [][]ref.Val, b *bindings) part {
 		}
 		inner := b
 		for i, binder := range s.Binders {
-			inner = &bindings{Element: Element{Name: binder, Value: element[i]}, parent: inner}
+			inner = &bindings{name: binder, value: element[i], parent: inner}
 		}
 		p := e.eval(s.unrolled[0], inner)
 		if !p.isValue() {
@@ -123,10 +123,10 @@ func (e *evaluation) unroll(s *step, elements [][]ref.Val, b *bindings) part {
 	return j.result()
 }
 
-// elementsOf returns the values of the variables of a quantifier for each element: with one variable the
+// ElementsOf returns the values of the variables of a quantifier for each element: with one variable the
 // element of a list or the key of a map, with two variables the index or key, and the value. It returns false if the range is
 // no list or map, or has more than maxUnrolled elements.
-func elementsOf(over ref.Val, binders int) ([][]ref.Val, bool) {
+func ElementsOf(over cel.Value, binders int) ([][]cel.Value, bool) {
 	var elements [][]ref.Val
 	sizer, ok := over.(traits.Sizer)
 	if !ok {

@@ -71,7 +71,7 @@ func TestElementsOfRanges(t *testing.T) {
 		{name: "a number", over: types.Int(1), binders: 1, wantNot: true},
 		{name: "an error", over: types.NewErr("an error"), binders: 1, wantNot: true},
 	} {
-		elements, ok := elementsOf(tc.over, tc.binders)
+		elements, ok := ElementsOf(tc.over, tc.binders)
 		if ok == tc.wantNot {
 			t.Errorf("%s: got %v, %t, want it listed: %t", tc.name, elements, ok, !tc.wantNot)
 			continue

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package partial
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/interpreter"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
@@ -52,10 +54,10 @@ type planner struct {
 	literals bool
 }
 
-// newPlan returns the plan of an expression, or of a part of it, for the given known variables.
-func newPlan(e *Expression, n *syntax.Node, known sets.Set[string]) (*Plan, error) {
+// PlanPart is Plan for a node of the tree of the expression.
+func (e *Expression) PlanPart(n *syntax.Node, known ...cel.Variable) (*Plan, error) {
 	p := &planner{expression: e}
-	plan := &Plan{root: p.plan(n, known), expression: e}
+	plan := &Plan{root: p.plan(n, namesOf(known)), expression: e}
 	if err := p.finish(); err != nil {
 		return nil, err
 	}
@@ -95,7 +97,7 @@ func (p *planner) planOperands(n *syntax.Node, known sets.Set[string]) *step {
 		s.args = append(s.args, p.plan(arg, known))
 	}
 	s.unchanged = p.unchanged(s)
-	if n.Kind == syntax.MacroNode && isQuantifier(n.Name) && p.isKnown(n.Target, known) {
+	if n.Kind == syntax.MacroNode && (n.Name == operators.All || n.Name == operators.Exists) && p.isKnown(n.Target, known) {
 		inner := known.Union(sets.New(n.Binders...))
 		for _, body := range n.Args {
 			s.unrolled = append(s.unrolled, p.plan(body, inner))
@@ -146,8 +148,6 @@ func (p *planner) isKnown(n *syntax.Node, known sets.Set[string]) bool {
 	return known.IsSuperset(n.Free)
 }
 
-func isQuantifier(name string) bool { return name == operators.All || name == operators.Exists }
-
 // hasLiteral reports whether every value of a type can be written as a literal. It returns false for dyn, because a dyn may
 // hold a value of any type.
 func hasLiteral(t *types.Type) bool {
@@ -170,7 +170,7 @@ func (p *planner) finish() error {
 	for _, s := range p.known {
 		nodes = append(nodes, s.Node)
 	}
-	planned, err := p.expression.instructionsFor(nodes...)
+	planned, err := p.expression.Instructions(nodes...)
 	if err != nil {
 		return err
 	}
@@ -180,8 +180,19 @@ func (p *planner) finish() error {
 	return nil
 }
 
-// instructionsFor returns the instructions of nodes. The expression keeps the instructions of every node: instructionsFor plans the others together.
-func (e *Expression) instructionsFor(nodes ...*syntax.Node) ([]*engine.Instructions, error) {
+// EvalPart evaluates a node of the tree of the expression. It returns the cost also if the evaluation fails. The evaluation may go on until it has
+// cost cel.ExplanationBudget, cel.NamespacedAuthorizationBudget or cel.CostLimit, whichever is next above the limit.
+func (e *Expression) EvalPart(ctx context.Context, n *syntax.Node, values interpreter.Activation, limit uint64) (value cel.Value, cost uint64, err error) {
+	planned, err := e.Instructions(n)
+	if err != nil {
+		return nil, 0, err
+	}
+	return e.compiler.engine.Eval(ctx, planned[0], values, limit)
+}
+
+// Instructions returns the instructions of nodes of the tree. The expression keeps the instructions of every node: Instructions plans the others
+// together.
+func (e *Expression) Instructions(nodes ...*syntax.Node) ([]*engine.Instructions, error) {
 	all, missing := e.plannedBefore(nodes)
 	if len(missing) == 0 {
 		return all, nil
@@ -218,18 +229,9 @@ func (e *Expression) plannedBefore(nodes []*syntax.Node) (planned []*engine.Inst
 	return planned, missing
 }
 
-// bindings is a linked list of the elements to which the variables of macros are bound, the innermost first.
+// bindings is a linked list of the variables of macros with their values, the innermost first.
 type bindings struct {
-	Element
+	name   string
+	value  cel.Value
 	parent *bindings
-}
-
-// find returns the innermost variable with a name, or nil.
-func (b *bindings) find(name string) *bindings {
-	for ; b != nil; b = b.parent {
-		if b.Name == name {
-			return b
-		}
-	}
-	return nil
 }

@@ -114,16 +114,17 @@ func (e *Expression) ReadsField(fields ...string) (reads bool) {
 
 // ComparedLabelValues returns the lists of constant strings with which the expression compares the values of a requirement of the label
 // selector of the request by == or !=. Each list is returned once, in the order in which they are written.
-func (e *Expression) ComparedLabelValues() [][]string { return e.comparedValues(labelSelector) }
+func (e *Expression) ComparedLabelValues() [][]string { return e.comparedValues("labelSelector") }
 
 // ComparedFieldValues is ComparedLabelValues for the field selector.
-func (e *Expression) ComparedFieldValues() [][]string { return e.comparedValues(fieldSelector) }
+func (e *Expression) ComparedFieldValues() [][]string { return e.comparedValues("fieldSelector") }
 
 func (e *Expression) comparedValues(selector string) (lists [][]string) {
+	isRequirements := func(n *syntax.Node) bool { return n.Selects(cel.Request, selector, "requirements") }
 	for n := range e.tree.All {
-		if n.Kind != syntax.MacroNode || !isRequirements(n.Target, selector) {
+		if n.Kind != syntax.MacroNode || !isRequirements(n.Target) {
 			lists = addComparedValues(lists, n, func(of *syntax.Node) bool {
-				return of.Kind == syntax.CallNode && of.Name == operators.Index && isRequirements(of.Args[0], selector)
+				return of.Kind == syntax.CallNode && of.Name == operators.Index && isRequirements(of.Args[0])
 			})
 			continue
 		}

@@ -76,6 +76,9 @@ func (r *Residual) Text() (string, error) {
 	return r.text, r.err
 }
 
+// Tree returns the tree of the residual. It must not be changed.
+func (r *Residual) Tree() *syntax.Node { return r.tree }
+
 // TextCost makes the text if Text has not made it yet, and returns the cost of compiling it, in the units of cel.CostLimit. The
 // cost is 0 if the text is too long.
 func (r *Residual) TextCost() uint64 {

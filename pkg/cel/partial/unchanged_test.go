@@ -70,14 +70,3 @@ func TestUnchangedArguments(t *testing.T) {
 		}
 	}
 }
-
-// TestUnchangedInReasons looks at the parts of a condition, which reasons show.
-func TestUnchangedInReasons(t *testing.T) {
-	t.Parallel()
-	const call = `unchanged(object, oldObject, ["data.status"])`
-	expression := compilers.Compiled(t, compilers.Policies(t), `request.verb == "patch" && `+call)
-	parts := expression.Parts()
-	if len(parts) != 2 || parts[1].Text != call {
-		t.Errorf("got %d parts, %+v", len(parts), parts)
-	}
-}

@@ -14,7 +14,7 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
-	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/cel/explanation"
 	"github.com/proviso-authz/proviso/pkg/kubectl/admissionpolicy"
 	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
 )
@@ -26,7 +26,7 @@ const admissionName = "ValidatingAdmissionPolicy"
 const parameter = "params"
 
 // addRefusals makes refusals by ValidatingAdmissionPolicies the decision.
-func (x *explainer) addRefusals(ctx context.Context, e *explanation, refusals []admissionpolicy.Refusal) error {
+func (x *explainer) addRefusals(ctx context.Context, e *explained, refusals []admissionpolicy.Refusal) error {
 	for _, m := range e.Chain {
 		m.Decides = false
 	}
@@ -57,7 +57,7 @@ func (x *explainer) addRefusals(ctx context.Context, e *explanation, refusals []
 
 // traceValidation evaluates a validation that refuses the request with the engine of policies, and returns nil if that is not possible, or has
 // another result: a request has other fields for a ValidatingAdmissionPolicy than for a policy of Proviso.
-func (x *explainer) traceValidation(ctx context.Context, f *admissionpolicy.Failed) (*partial.Trace, error) {
+func (x *explainer) traceValidation(ctx context.Context, f *admissionpolicy.Failed) (*explanation.Trace, error) {
 	a := x.request.Spec.ResourceAttributes
 	resource := strings.TrimSuffix(a.Resource+"/"+a.Subresource, "/")
 	if f.Condition == "" {
@@ -93,7 +93,7 @@ func (x *explainer) traceValidation(ctx context.Context, f *admissionpolicy.Fail
 }
 
 // validationIn returns the validation in a condition, without the macro around it that binds its parameter.
-func validationIn(condition *partial.Trace, hasParameter bool) *partial.Trace {
+func validationIn(condition *explanation.Trace, hasParameter bool) *explanation.Trace {
 	if last := len(condition.Parts) - 1; hasParameter && last >= 0 && condition.Parts[last].Element != nil {
 		return condition.Parts[last]
 	}

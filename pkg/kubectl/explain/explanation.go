@@ -19,7 +19,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/authorization/order"
 	"github.com/proviso-authz/proviso/pkg/cel"
-	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/cel/explanation"
 	"github.com/proviso-authz/proviso/pkg/excerpt"
 	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
@@ -42,8 +42,8 @@ const (
 	opinionUnknown    = "Unknown"
 )
 
-// explanation is an explained decision, as -o json prints it.
-type explanation struct {
+// explained is an explained decision, as -o json prints it.
+type explained struct {
 	// Decision is the decision of the last phase that is known: yes, no or yes-if. AtAuthorization and WithObject are those of both phases.
 	Decision        answer.Verdict `json:"decision"`
 	AtAuthorization answer.Verdict `json:"atAuthorization"`
@@ -90,11 +90,11 @@ type policy struct {
 	// Validations are the validations of a ValidatingAdmissionPolicy that refuse the request.
 	Validations []*part `json:"validations,omitempty"`
 
-	trace *partial.Trace
+	trace *explanation.Trace
 	// isAdmission says that it is a ValidatingAdmissionPolicy.
 	isAdmission bool
 	// validations are the traces of Validations, as far as they could be traced.
-	validations []*partial.Trace
+	validations []*explanation.Trace
 }
 
 // part is a part of a condition.
@@ -136,7 +136,7 @@ type explainer struct {
 }
 
 // explain decides the request, and explains the decision.
-func (x *explainer) explain(ctx context.Context) (*explanation, error) {
+func (x *explainer) explain(ctx context.Context) (*explained, error) {
 	decided, err := x.admission.Decide(ctx, x.compilers, x.source, &x.request)
 	if err != nil {
 		return nil, err
@@ -146,7 +146,7 @@ func (x *explainer) explain(ctx context.Context) (*explanation, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &explanation{
+	e := &explained{
 		Decision: decisions.Last(), AtAuthorization: decisions.Decision, WithObject: decisions.Outcome,
 		User: x.request.Spec.User, Request: requestText(&x.request), isOfCluster: x.isOfCluster,
 	}
@@ -188,7 +188,7 @@ func (x *explainer) explain(ctx context.Context) (*explanation, error) {
 var errDisagrees = errors.New("the opinions of the authorizers do not agree with the decision: this is a mistake in explain")
 
 // agrees reports whether the decision follows from the opinions of the authorizers. Both are the results of separate evaluations.
-func (e *explanation) agrees() bool {
+func (e *explained) agrees() bool {
 	if last := e.Chain[len(e.Chain)-1]; last.Name == admissionName {
 		return e.Decision == answer.No // it was allowed before
 	}
@@ -206,7 +206,7 @@ func (e *explanation) agrees() bool {
 }
 
 // isUndecided reports whether the answer is no only because what RBAC allows is not known.
-func (e *explanation) isUndecided() bool {
+func (e *explained) isUndecided() bool {
 	return e.Decision == answer.No && slices.ContainsFunc(e.Chain, func(m *member) bool { return m.Opinion == opinionUnknown }) &&
 		!slices.ContainsFunc(e.Chain, func(m *member) bool { return m.Decides })
 }
@@ -225,7 +225,7 @@ func opinionOf(d authorization.Decision) string {
 
 // markDeciding marks the policies that are reasons of the decision: policies in the reason of the engine, and of a request that no
 // authorizer allows, also the Allow policies that do not apply.
-func (x *explainer) markDeciding(e *explanation, decisions *simulation.Decisions) {
+func (x *explainer) markDeciding(e *explained, decisions *simulation.Decisions) {
 	named := decisions.Policies()
 	decider := slices.IndexFunc(e.Chain, func(m *member) bool { return m.Decides })
 	if decider >= 0 && e.Chain[decider].Name == admissionName {
@@ -267,7 +267,7 @@ func (x *explainer) policyOf(traced *engine.PolicyTrace) *policy {
 }
 
 // resultOf returns the result of a condition or of a part of it that is a bool.
-func resultOf(traced *partial.Trace) string {
+func resultOf(traced *explanation.Trace) string {
 	switch {
 	case traced.IsUnknown:
 		return resultUnknown
@@ -280,7 +280,7 @@ func resultOf(traced *partial.Trace) string {
 }
 
 // partOf returns a part with the parts that explain its value.
-func (x *explainer) partOf(traced *partial.Trace) *part {
+func (x *explainer) partOf(traced *explanation.Trace) *part {
 	p := &part{Text: labelOf(traced), IsTruncated: traced.IsTruncated}
 	p.Value, p.Error = x.shown(traced)
 	if traced.Element != nil {
@@ -293,7 +293,7 @@ func (x *explainer) partOf(traced *partial.Trace) *part {
 }
 
 // partsOf returns a part, or the parts in it if it is not shown itself.
-func (x *explainer) partsOf(traced *partial.Trace) (parts []*part) {
+func (x *explainer) partsOf(traced *explanation.Trace) (parts []*part) {
 	if traced.Text == parameter {
 		return nil // it is shown once, for the validation
 	}
@@ -307,14 +307,14 @@ func (x *explainer) partsOf(traced *partial.Trace) (parts []*part) {
 }
 
 // labelOf returns the text of a part, or the field that it selects.
-func labelOf(traced *partial.Trace) string {
+func labelOf(traced *explanation.Trace) string {
 	if traced.Field == nil || traced.Function == operators.Has || traced.Function == "orValue" {
 		return traced.Text
 	}
 	return pathText(append([]any{string(traced.Field.Variable)}, traced.Field.Path...))
 }
 
-func (x *explainer) elementText(element *partial.Element) string {
+func (x *explainer) elementText(element *explanation.Element) string {
 	//guard:explain-elements-secrets
 	if x.secrecy.hidesAny(element.Reads) {
 		return notShown
@@ -324,12 +324,12 @@ func (x *explainer) elementText(element *partial.Element) string {
 
 // isShown reports whether a part says something about the value of the expression around it: constants, and checks that are
 // prepared but not made, do not.
-func isShown(traced *partial.Trace) bool {
+func isShown(traced *explanation.Trace) bool {
 	return !traced.IsConstant && (traced.Value == nil || traced.Value.Type() == types.OptionalType || textOf(traced.Value) != "")
 }
 
 // shown returns the value of a part, or its error. A part that may depend on secrets has its value only if it is a bool.
-func (x *explainer) shown(traced *partial.Trace) (text, failure string) {
+func (x *explainer) shown(traced *explanation.Trace) (text, failure string) {
 	_, isBool := traced.Value.(types.Bool)
 	//guard:explain-values-secrets
 	isHidden := !isBool && x.secrecy.hidesAny(traced.Reads)
@@ -355,7 +355,7 @@ var quantifiers = []string{operators.All, operators.Exists, operators.ExistsOne,
 
 // explaining returns the parts that explain the value of an expression: of a false && the parts that are false, of a true || the parts that
 // are true, and all parts of other expressions. If no part is false or true, the parts that have no value explain it.
-func explaining(traced *partial.Trace) []*partial.Trace {
+func explaining(traced *explanation.Trace) []*explanation.Trace {
 	decisive := ""
 	switch traced.Function {
 	case operators.LogicalAnd:
@@ -365,7 +365,7 @@ func explaining(traced *partial.Trace) []*partial.Trace {
 	default:
 		return traced.Parts
 	}
-	of := func(results ...string) (found []*partial.Trace) {
+	of := func(results ...string) (found []*explanation.Trace) {
 		for _, child := range traced.Parts {
 			if slices.Contains(results, resultOf(child)) {
 				found = append(found, child)
@@ -383,7 +383,7 @@ func explaining(traced *partial.Trace) []*partial.Trace {
 }
 
 // clauses returns the smallest parts that explain the result of a condition: parts without logical operators around other parts.
-func clauses(traced *partial.Trace) (found []*partial.Trace) {
+func clauses(traced *explanation.Trace) (found []*explanation.Trace) {
 	if traced.IsConstant {
 		return nil
 	}
@@ -395,17 +395,17 @@ func clauses(traced *partial.Trace) (found []*partial.Trace) {
 		}
 	}
 	if len(found) == 0 {
-		return []*partial.Trace{traced}
+		return []*explanation.Trace{traced}
 	}
 	return found
 }
 
 // traces returns the traces of the conditions of a policy.
-func (p *policy) traces() []*partial.Trace {
+func (p *policy) traces() []*explanation.Trace {
 	if p.trace == nil {
 		return p.validations
 	}
-	return []*partial.Trace{p.trace}
+	return []*explanation.Trace{p.trace}
 }
 
 // becauseOf returns the clauses of a deciding policy.
@@ -421,7 +421,7 @@ func (x *explainer) becauseOf(p *policy) (found []because) {
 }
 
 // addValues adds the values of the fields in a clause, and of what they are compared with.
-func (x *explainer) addValues(b *because, traced *partial.Trace) {
+func (x *explainer) addValues(b *because, traced *explanation.Trace) {
 	add := func(text, shown string) {
 		if shown != "" && !slices.ContainsFunc(b.Values, func(v value) bool { return v.Text == text }) {
 			b.Values = append(b.Values, value{Text: text, Value: shown})

@@ -25,7 +25,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel"
-	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/cel/explanation"
 	"github.com/proviso-authz/proviso/pkg/kubectl/answer"
 	"github.com/proviso-authz/proviso/pkg/kubectl/openapi"
 	"github.com/proviso-authz/proviso/pkg/kubectl/question"
@@ -112,7 +112,7 @@ func objectsOf(r *simulation.Request) map[cel.Variable]map[string]any {
 }
 
 // findNearMiss looks for a change that is allowed, if the decision is no.
-func (x *explainer) findNearMiss(ctx context.Context, e *explanation) error {
+func (x *explainer) findNearMiss(ctx context.Context, e *explained) error {
 	switch {
 	case e.Decision == answer.Yes:
 		return nil
@@ -161,7 +161,7 @@ func (x *explainer) findNearMiss(ctx context.Context, e *explanation) error {
 }
 
 // findSelectors looks for selectors with which the request is allowed.
-func (x *explainer) findSelectors(ctx context.Context, e *explanation) error {
+func (x *explainer) findSelectors(ctx context.Context, e *explained) error {
 	e.NoNearMiss = noMissNoObject
 	a := x.request.Spec.ResourceAttributes
 	if a == nil {
@@ -297,7 +297,7 @@ func pathText(path []any) string {
 }
 
 // collect adds the candidates of all clauses of a condition.
-func (s *search) collect(traced *partial.Trace) {
+func (s *search) collect(traced *explanation.Trace) {
 	if slices.Contains(logic, traced.Function) && len(traced.Parts) > 0 {
 		for _, child := range traced.Parts {
 			s.collect(child)
@@ -307,10 +307,10 @@ func (s *search) collect(traced *partial.Trace) {
 }
 
 // collectClause adds the candidates of one clause: each of its fields gets each of its values.
-func (s *search) collectClause(clause *partial.Trace) {
+func (s *search) collectClause(clause *explanation.Trace) {
 	var fields [][]any
 	var near, far []any
-	gather(clause, 0, func(t *partial.Trace, depth int) {
+	gather(clause, 0, func(t *explanation.Trace, depth int) {
 		for _, field := range fieldsOf(t) {
 			if field.Variable == s.variable && len(field.Path) > 0 && len(fields) < maxClauseFields {
 				fields = append(fields, field.Path)
@@ -342,12 +342,12 @@ func (s *search) collectClause(clause *partial.Trace) {
 }
 
 // fieldsOf returns the fields that a part is about.
-func fieldsOf(t *partial.Trace) (fields []*partial.Field) {
+func fieldsOf(t *explanation.Trace) (fields []*explanation.Field) {
 	if t.Field != nil {
 		fields = append(fields, t.Field)
 	}
 	if t.Element != nil {
-		for _, field := range []*partial.Field{t.Element.Field, t.Element.KeyOf} {
+		for _, field := range []*explanation.Field{t.Element.Field, t.Element.KeyOf} {
 			if field != nil {
 				fields = append(fields, field)
 			}
@@ -356,7 +356,7 @@ func fieldsOf(t *partial.Trace) (fields []*partial.Field) {
 	return fields
 }
 
-func gather(t *partial.Trace, depth int, visit func(t *partial.Trace, depth int)) {
+func gather(t *explanation.Trace, depth int, visit func(t *explanation.Trace, depth int)) {
 	visit(t, depth)
 	for _, child := range t.Parts {
 		gather(child, depth+1, visit)
@@ -364,7 +364,7 @@ func gather(t *partial.Trace, depth int, visit func(t *partial.Trace, depth int)
 }
 
 // change adds the candidates for one field of a clause.
-func (s *search) change(clause *partial.Trace, path []any, near, far []any) {
+func (s *search) change(clause *explanation.Trace, path []any, near, far []any) {
 	old, has := valueAt(s.object, path)
 	for _, v := range near {
 		switch clause.Function {

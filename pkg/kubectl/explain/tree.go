@@ -71,7 +71,7 @@ var opinionTexts = map[string]string{
 var verdictTones = map[answer.Verdict]Tone{answer.Yes: toneYes, answer.No: toneNo, answer.YesIf: tonePlain}
 
 // treeOf returns an explanation as a tree.
-func treeOf(x *explanation) *Entry {
+func treeOf(x *explained) *Entry {
 	t, root := &tree{}, &Entry{}
 	top := t.add(root, verdictTones[x.Decision], "%s: %s, %s", x.Decision.Text(), x.User, x.Request)
 	for _, m := range x.Chain {
@@ -179,7 +179,7 @@ func (n *nearMiss) String() string {
 }
 
 // printText prints the tree with lines. The first line is the answer alone, as can-i prints it.
-func printText(screen *terminal.Terminal, out io.Writer, x *explanation) error {
+func printText(screen *terminal.Terminal, out io.Writer, x *explained) error {
 	top := treeOf(x)
 	answer, rest, _ := strings.Cut(top.Text, ": ")
 	line := screen.Answer(answer)
@@ -208,7 +208,7 @@ func writeEntries(b *strings.Builder, entries []*Entry, indent string) {
 var dotColours = map[Tone]string{tonePlain: "gray50", toneYes: "green4", toneNo: "red3", toneMiss: "blue3"}
 
 // printDOT prints the tree as a graph in the language of Graphviz.
-func printDOT(out io.Writer, x *explanation) error {
+func printDOT(out io.Writer, x *explained) error {
 	var b strings.Builder
 	b.WriteString("digraph explanation {\n  rankdir=LR;\n  node [shape=box, style=rounded, fontname=monospace];\n")
 	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`)
@@ -257,7 +257,7 @@ type row struct {
 }
 
 // printSVG prints the tree as a picture: a row for each entry, for light and dark backgrounds.
-func printSVG(out io.Writer, x *explanation) error {
+func printSVG(out io.Writer, x *explained) error {
 	var rows []row
 	var add func(e *Entry, depth, parent int)
 	add = func(e *Entry, depth, parent int) {

@@ -15,7 +15,7 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
-	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/cel/explanation"
 	"github.com/proviso-authz/proviso/pkg/excerpt"
 	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 )
@@ -147,8 +147,8 @@ func secrecyOf(r *simulation.Request, further []string) (s secrecy, err error) {
 }
 
 // hidesAny reports whether a value that may depend on these fields may depend on a secret.
-func (s secrecy) hidesAny(reads []partial.Read) bool {
-	return slices.ContainsFunc(reads, func(read partial.Read) bool {
+func (s secrecy) hidesAny(reads []explanation.Read) bool {
+	return slices.ContainsFunc(reads, func(read explanation.Read) bool {
 		return (read.Variable == cel.Object || read.Variable == cel.OldObject) && s.hides(read.Path)
 	})
 }

@@ -155,28 +155,25 @@ func (n *Node) Selects(variable cel.Variable, path ...string) bool {
 	return from.Kind == VariableNode && from.Name == string(variable) && slices.Equal(selected, path)
 }
 
-// origin returns the node from which a node selects fields, which is no such selection, and the names of the fields, with path behind them.
+// origin returns the node from which a node selects fields with constant names, and the names, with path behind them.
 func (n *Node) origin(path []string) (*Node, []string) {
-	for operand, names, ok := selectedFrom(n); ok; operand, names, ok = selectedFrom(n) {
-		n, path = operand, slices.Concat(names, path)
-	}
-	return n, path
-}
-
-// selectedFrom returns the operand and the name of a selection of a field with a constant name, or the operand of dyn and no name.
-func selectedFrom(n *Node) (operand *Node, names []string, ok bool) {
-	switch {
-	case n.Kind == SelectNode:
-		return n.Target, []string{n.Name}, true
-	case n.Kind != CallNode:
-	case n.Name == "dyn":
-		return n.Args[0], nil, true
-	case (n.Name == operators.OptSelect || n.Name == operators.Index || n.Name == operators.OptIndex) && n.Args[1].Kind == ConstantNode:
-		if text, isText := n.Args[1].Value.(types.String); isText {
-			return n.Args[0], []string{string(text)}, true
+	for {
+		switch {
+		case n.Kind == SelectNode:
+			n, path = n.Target, slices.Concat([]string{n.Name}, path)
+			continue
+		case n.Kind != CallNode:
+		case n.Name == "dyn":
+			n = n.Args[0]
+			continue
+		case n.Name == operators.OptSelect, n.Name == operators.Index, n.Name == operators.OptIndex:
+			if name, ok := n.Args[1].Value.(types.String); ok && n.Args[1].Kind == ConstantNode {
+				n, path = n.Args[0], slices.Concat([]string{string(name)}, path)
+				continue
+			}
 		}
+		return n, path
 	}
-	return nil, nil, false
 }
 
 // ConstantTexts returns the texts in a list of constants, or none if some of them are no texts. It returns false for anything else.

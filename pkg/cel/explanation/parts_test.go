@@ -3,28 +3,25 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package partial_test
+package explanation_test
 
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/cel-go/common/types"
-	"github.com/google/cel-go/common/types/ref"
-	"github.com/google/cel-go/common/types/traits"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/explanation"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/test/testutil/compilers"
 	"github.com/proviso-authz/proviso/test/testutil/rows"
 )
 
-// compileParts compiles an expression whose variables are pairs of names and expressions.
-func compileParts(t *testing.T, text string, variables ...string) *partial.Expression {
+// compile compiles an expression whose variables are pairs of names and expressions.
+func compile(t *testing.T, text string, variables ...string) *partial.Expression {
 	t.Helper()
 	compiler := compilers.Policies(t)
 	var named []cel.NamedExpression
@@ -49,9 +46,9 @@ func TestParts(t *testing.T) {
 	check := func(t *testing.T, tc row) {
 		t.Helper()
 		var got []string
-		for _, p := range compileParts(t, tc.Text, tc.Variables...).Parts() {
+		for _, p := range explanation.PartsOf(compile(t, tc.Text, tc.Variables...)).All() {
 			got = append(got, p.Text)
-			if len(p.Text) > partial.MaxPartBytes {
+			if len(p.Text) > explanation.MaxPartBytes {
 				t.Errorf("%q has %d bytes", p.Text, len(p.Text))
 			}
 		}
@@ -61,7 +58,7 @@ func TestParts(t *testing.T) {
 	}
 	rows.Run(t, "testdata/parts.yaml", check)
 	check(t, row{Text: `object.a == "` + strings.Repeat("ä", 200) + `"`, Want: []string{`object.a == "` + strings.Repeat("ä", 120) + `…`}})
-	if got := compileParts(t, "true"+strings.Repeat(" && object.a", 64)).Parts(); len(got) > 0 {
+	if got := explanation.PartsOf(compile(t, "true"+strings.Repeat(" && object.a", 64))).All(); len(got) > 0 {
 		t.Errorf("%d parts are too many", len(got))
 	}
 }
@@ -86,7 +83,7 @@ func TestPartFields(t *testing.T) {
 	} {
 		t.Run(tc.text, func(t *testing.T) {
 			t.Parallel()
-			part := compileParts(t, tc.text).Parts()[0]
+			part := explanation.PartsOf(compile(t, tc.text)).All()[0]
 			var fields []string
 			for _, f := range part.Fields {
 				fields = append(fields, strings.Join(f, "."))
@@ -118,7 +115,7 @@ func TestFalsePart(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			expression := compileParts(t, tc.text)
+			expression := compile(t, tc.text)
 			values := cel.Values{
 				cel.Object:  map[string]any{"a": int64(1), "b": int64(2), "name": "m"},
 				cel.Request: cel.Known(map[string]any{"name": "n"}),
@@ -127,10 +124,10 @@ func TestFalsePart(t *testing.T) {
 			if tc.limit > 0 {
 				limit = tc.limit
 			}
-			part, _ := expression.FalsePart(t.Context(), values, limit)
+			parts, _ := explanation.PartsOf(expression).NotTrue(t.Context(), values, limit, nil)
 			got := ""
-			if part != nil {
-				got, _ = expression.TextFor(t.Context(), part, values, cel.CostLimit)
+			if len(parts) == 1 {
+				got, _ = parts[0].TextFor(t.Context(), values, cel.CostLimit)
 			}
 			if got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
@@ -144,10 +141,10 @@ func TestFalsePart(t *testing.T) {
 func TestNotTrue(t *testing.T) {
 	t.Parallel()
 	const check = `authorizer.path("/a").check("get").allowed()`
-	readsRequest := func(p *partial.Part) bool { return p.Reads(cel.Request) }
+	readsRequest := func(p *explanation.Part) bool { return p.Reads(cel.Request) }
 	for _, tc := range []struct {
 		name, text string
-		preferred  func(*partial.Part) bool
+		preferred  func(*explanation.Part) bool
 		limit      uint64 // cel.CostLimit if it is 0
 		ended      bool
 		want       []string
@@ -163,7 +160,7 @@ func TestNotTrue(t *testing.T) {
 		{name: "the preferred one of two", text: `object.b == 1 && request.name == "x"`, preferred: readsRequest, want: []string{`request.name == "x"`}},
 		{name: "the preferred one is true", text: `object.b == 1 && request.name == "n"`, preferred: readsRequest, want: []string{`object.b == 1`}},
 		{name: "two preferred ones keep their order", text: `object.b == 1 && request.name == "y" && request.name == "x"`, preferred: readsRequest, want: []string{`request.name == "y"`}},
-		{name: "preferred ones that fail come first", text: `object.z == 1 && request.nothing == "y"`, preferred: func(p *partial.Part) bool { return p.Reads(cel.Request) }, want: []string{`request.nothing == "y"`, `object.z == 1`}},
+		{name: "preferred ones that fail come first", text: `object.z == 1 && request.nothing == "y"`, preferred: func(p *explanation.Part) bool { return p.Reads(cel.Request) }, want: []string{`request.nothing == "y"`, `object.z == 1`}},
 		{name: "over the limit", text: `object.a == 1 && object.b == 1`, limit: 1},
 		{name: "an ended request", text: `object.a == 1 && object.l.exists(x, x == 1)`, ended: true},
 		{name: "too many parts", text: `object.b == 1` + strings.Repeat(` && object.a == 1`, 64)},
@@ -184,7 +181,7 @@ func TestNotTrue(t *testing.T) {
 				cel.Object:  map[string]any{"a": int64(1), "b": int64(2), "c": int64(3), "l": []any{int64(2)}},
 				cel.Request: cel.Known(map[string]any{"name": "n"}),
 			}
-			parts, cost := compileParts(t, text).NotTrue(ctx, values, tc.limit, tc.preferred)
+			parts, cost := explanation.PartsOf(compile(t, text)).NotTrue(ctx, values, tc.limit, tc.preferred)
 			var got []string
 			for _, p := range parts {
 				got = append(got, strings.ReplaceAll(p.Text, "dyn(request).nothing", "request.nothing"))
@@ -221,7 +218,7 @@ func TestPartsListFewFields(t *testing.T) {
 		{name: "elements of a list by number", text: `object.l[0].a == object.l[1].a`},
 		{name: "a key that is computed", text: `object.m[request.name] == 1`, wantRequest: 1},
 	} {
-		parts := compileParts(t, tc.text).Parts()
+		parts := explanation.PartsOf(compile(t, tc.text)).All()
 		if len(parts) != 1 || len(parts[0].Fields) != tc.wantFields && tc.wantFields > 0 || len(parts[0].RequestFields) != tc.wantRequest {
 			t.Errorf("%s: got %+v", tc.name, parts[0])
 		}
@@ -245,7 +242,7 @@ func TestReadsOnly(t *testing.T) {
 		{text: `{"object": 1} == {}`, only: nil},
 		{text: `"object" == "request"`, only: nil},
 	} {
-		part := compileParts(t, tc.text).Parts()[0]
+		part := explanation.PartsOf(compile(t, tc.text)).All()[0]
 		if !part.ReadsOnly(tc.only...) || !part.ReadsOnly(append(tc.only, cel.Options)...) {
 			t.Errorf("%s: it reads more than %q", tc.text, tc.only)
 		}
@@ -255,148 +252,13 @@ func TestReadsOnly(t *testing.T) {
 	}
 }
 
-// native returns a value that prints the same every time. A list that a literal makes prints its maps in any order.
-func native(value ref.Val) any {
-	list, ok := value.(traits.Lister)
-	if !ok {
-		return value.Value()
-	}
-	elements := []any{}
-	for i := list.Iterator(); i.HasNext() == types.True; {
-		elements = append(elements, native(i.Next()))
-	}
-	return elements
-}
-
-// traceLines prints a trace: the value, the text and the field of each part, a part in a line.
-func traceLines(traced *partial.Trace, indent string) string {
-	value := "unknown"
-	switch {
-	case traced.Err != nil:
-		value = cel.FailureClass(traced.Err)
-	case traced.Value != nil:
-		value = fmt.Sprint(native(traced.Value))
-	}
-	text := indent + value + " <- " + traced.Text
-	if traced.Element != nil {
-		text += fmt.Sprintf(" [%s=%v", traced.Element.Name, traced.Element.Value.Value())
-		if traced.Element.Field != nil {
-			text += fmt.Sprintf(" %v", traced.Element.Field.Path)
-		}
-		if traced.Element.KeyOf != nil {
-			text += fmt.Sprintf(" key %v", traced.Element.KeyOf.Path)
-		}
-		text += "]"
-	}
-	if traced.Field != nil {
-		text += fmt.Sprintf(" {%s %v}", traced.Field.Variable, traced.Field.Path)
-	}
-	if traced.IsTruncated {
-		text += " …"
-	}
-	text += "\n"
-	for _, part := range traced.Parts {
-		text += traceLines(part, indent+"  ")
-	}
-	return text
-}
-
-var tracedObject = map[string]any{
-	"metadata": map[string]any{"name": "web", "labels": map[string]any{"team": "blue", "tier": "prod"}},
-	"spec":     map[string]any{"class": "gold", "size": int64(3), "list": []any{map[string]any{"n": "a", "on": true}, map[string]any{"n": "b"}}},
-}
-
-func tracedValues() cel.Values {
-	return cel.Values{
-		cel.Request: cel.Known(map[string]any{"verb": "create", "userInfo": map[string]any{"username": "alice"}}), cel.Object: tracedObject,
-		cel.OldObject: types.NullValue, cel.Operation: "CREATE",
-	}
-}
-
-func TestTrace(t *testing.T) {
+// TestUnchangedInReasons looks at the parts of a condition, which reasons show.
+func TestUnchangedInReasons(t *testing.T) {
 	t.Parallel()
-	type row struct {
-		Variables []string // each name and its expression
-		Text      string
-		Unknown   []cel.Variable
-		Want      string
-	}
-	rows.Run(t, "testdata/trace.yaml", func(t *testing.T, tc row) {
-		e := compileParts(t, tc.Text, tc.Variables...)
-		values := tracedValues()
-		traced := e.Trace(t.Context(), values, partial.TraceLimit, tc.Unknown...)
-		if traced == nil {
-			t.Fatal("there is no trace")
-		}
-		if diff := cmp.Diff(tc.Want, traceLines(traced, "")); diff != "" {
-			t.Errorf("-want +got:\n%s", diff)
-		}
-		result, _, err := e.Program().Eval(t.Context(), values)
-		if traced.Err == nil != (err == nil) || err == nil && traced.Value != types.Bool(result) {
-			t.Errorf("the trace is %v, and the program %t, %v", traced.Value, result, err)
-		}
-	})
-}
-
-// TestTraceReads checks from which fields a value is said to come: a caller that may not show them relies on it.
-func TestTraceReads(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct {
-		text string
-		want string // the fields that the deepest first parts read, from the outermost
-	}{
-		{text: `object.data.x == "a"`, want: "[object data x]"},
-		{text: `object.data["x"] == "a"`, want: "[object data x]"},
-		{text: `object.data[request.verb] == "a"`, want: "[object data] [request verb]"},
-		{text: `object[request.verb].x == "a"`, want: "[object] [request verb]"},
-		{text: `dyn(object).?data[?"x"].orValue(dyn("")) == "a"`, want: "[object data x]"},
-		{text: `(operation == "DELETE" ? oldObject : object).data.x == "a"`, want: "[operation] [oldObject data x] [object data x]"},
-		{text: `[object.data.x].exists(v, v == "a")`, want: "[object data x]"},
-		{text: `object.data.exists(k, object.data[k] == "a")`, want: "[object data]"},
-		{text: `object.data.map(k, k + object.spec.y).size() == 0`, want: "[object data] [object spec y]"},
-		{text: `{"a": object.data}["a"].x == dyn("a")`, want: "[object data]"},
-		{text: `size(object.data) == object.metadata.name`, want: "[object data] [object metadata name]"},
-	} {
-		traced := compileParts(t, tc.text).Trace(t.Context(), tracedValues(), partial.TraceLimit)
-		var got []string
-		for _, read := range traced.Reads {
-			got = append(got, fmt.Sprint(append([]string{string(read.Variable)}, read.Path...)))
-		}
-		if strings.Join(got, " ") != tc.want {
-			t.Errorf("%s: got %s, want %s", tc.text, strings.Join(got, " "), tc.want)
-		}
-	}
-	inner := compileParts(t, `[object.data.x].exists(v, v == "a")`).Trace(t.Context(), cel.Values{cel.Object: map[string]any{"data": map[string]any{"x": "a"}}}, partial.TraceLimit)
-	body := inner.Parts[len(inner.Parts)-1]
-	for _, traced := range []*partial.Trace{body, body.Parts[0]} {
-		if !slices.ContainsFunc(traced.Reads, func(r partial.Read) bool { return slices.Equal(r.Path, []string{"data", "x"}) }) {
-			t.Errorf("%s: got %v, want data.x", traced.Text, traced.Reads)
-		}
-	}
-	if len(body.Element.Reads) != 1 {
-		t.Errorf("got %v", body.Element.Reads)
-	}
-}
-
-// TestTraceIsBounded traces large expressions and objects.
-func TestTraceIsBounded(t *testing.T) {
-	t.Parallel()
-	long := make([]any, 200)
-	for i := range long {
-		long[i] = int64(i)
-	}
-	values := cel.Values{cel.Object: map[string]any{"list": long}}
-	for name, text := range map[string]string{
-		"many operands": strings.Repeat(`object.x || `, 600) + "object.y",
-		"many elements": `object.list.all(e, e < 0)`,
-		"deep":          strings.Repeat("!(", 40) + "object.x" + strings.Repeat(")", 40),
-	} {
-		traced := compileParts(t, text).Trace(t.Context(), values, partial.TraceLimit)
-		if lines := strings.Count(traceLines(traced, ""), "\n"); lines > 512 || !strings.Contains(traceLines(traced, ""), "…") {
-			t.Errorf("%s: got %d lines, want a trace that is cut", name, lines)
-		}
-	}
-	if traced := compileParts(t, `object.list.all(e, e < 0)`).Trace(t.Context(), values, 0); traced.Err == nil || traced.Value != nil {
-		t.Errorf("got %v without a budget", traced.Value)
+	const call = `unchanged(object, oldObject, ["data.status"])`
+	expression := compilers.Compiled(t, compilers.Policies(t), `request.verb == "patch" && `+call)
+	parts := explanation.PartsOf(expression).All()
+	if len(parts) != 2 || parts[1].Text != call {
+		t.Errorf("got %d parts, %+v", len(parts), parts)
 	}
 }

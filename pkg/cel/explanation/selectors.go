@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package partial
+package explanation
 
 import (
 	"context"
@@ -13,9 +13,11 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/internal/syntax"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
 
 const (
@@ -29,12 +31,6 @@ const (
 	maxOperands = 8
 )
 
-// The selectors of the variable request.
-const (
-	labelSelector = "labelSelector"
-	fieldSelector = "fieldSelector"
-)
-
 // Wanted is a requirement of a selector of the request for which an expression may look. Nothing says that the expression is
 // true for a request that has it.
 type Wanted struct {
@@ -45,17 +41,17 @@ type Wanted struct {
 	Values        []string
 }
 
-// WantedSelectors returns, for each macro over the requirements of a selector of the request, requirements for which it may look,
+// WantedSelectors returns, for each macro of an expression over the requirements of a selector of the request, requirements for which it may look,
 // and the cost of finding them. They are what the macro compares with the key, the operator and the values of a requirement: constants,
 // and what depends on nothing but the request. The result is bounded, and empty if the limit is exceeded.
-func (e *Expression) WantedSelectors(ctx context.Context, values cel.Values, limit uint64) (wanted [][]Wanted, cost uint64) {
+func WantedSelectors(ctx context.Context, e *partial.Expression, values cel.Values, limit uint64) (wanted [][]Wanted, cost uint64) {
 	defer func() {
 		if recover() != nil {
 			wanted = nil
 		}
 	}()
 	texts := &operandReader{expression: e, ctx: ctx, values: values, limit: limit}
-	for _, m := range selectorMacros(e.tree) {
+	for _, m := range selectorMacros(e.Tree()) {
 		if of := m.wanted(texts); len(of) > 0 {
 			wanted = append(wanted, of)
 		}
@@ -94,8 +90,9 @@ func selectorMacros(tree *syntax.Node) (found []*selectorMacro) {
 		if n.Kind != syntax.MacroNode || len(found) == maxSelectorMacros {
 			continue
 		}
-		if isLabels, isFields := isRequirements(n.Target, labelSelector), isRequirements(n.Target, fieldSelector); isLabels || isFields {
-			m := &selectorMacro{inFields: isFields, roles: map[string]role{}, binder: n.Binders[len(n.Binders)-1], operands: map[role][]*syntax.Node{}}
+		inFields := n.Target.Selects(cel.Request, "fieldSelector", "requirements")
+		if inFields || n.Target.Selects(cel.Request, "labelSelector", "requirements") {
+			m := &selectorMacro{inFields: inFields, roles: map[string]role{}, binder: n.Binders[len(n.Binders)-1], operands: map[role][]*syntax.Node{}}
 			for _, body := range n.Args {
 				for part := range body.All {
 					m.collect(part)
@@ -105,11 +102,6 @@ func selectorMacros(tree *syntax.Node) (found []*selectorMacro) {
 		}
 	}
 	return found
-}
-
-// isRequirements reports whether an expression is the requirements of a selector of the request.
-func isRequirements(n *syntax.Node, selector string) bool {
-	return n.Selects(cel.Request, selector, "requirements")
 }
 
 // collect adds the operands that a node compares with parts of the requirement.
@@ -174,7 +166,7 @@ func (m *selectorMacro) wanted(texts *operandReader) []Wanted {
 
 // operandReader evaluates operands to texts.
 type operandReader struct {
-	expression *Expression
+	expression *partial.Expression
 	//nolint:containedctx // lives for one call
 	ctx    context.Context
 	values cel.Values
@@ -204,14 +196,10 @@ func (t *operandReader) of(n *syntax.Node) []string {
 	if texts, ok := n.ConstantTexts(); ok {
 		return texts[:min(len(texts), maxWantedValues)]
 	}
-	if !(&Part{node: n}).ReadsOnly(cel.Request) || t.cost >= t.limit {
+	if !sets.New(string(cel.Request)).IsSuperset(n.Free) || t.cost >= t.limit {
 		return nil
 	}
-	planned, err := t.expression.instructionsFor(n)
-	if err != nil {
-		return nil
-	}
-	value, cost, err := t.expression.compiler.engine.Eval(t.ctx, planned[0], t.values, t.limit-t.cost)
+	value, cost, err := t.expression.EvalPart(t.ctx, n, t.values, t.limit-t.cost)
 	t.cost += cost
 	if err != nil {
 		return nil

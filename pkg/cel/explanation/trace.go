@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package partial
+package explanation
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
-	"github.com/proviso-authz/proviso/pkg/cel/internal/engine"
 	"github.com/proviso-authz/proviso/pkg/cel/internal/syntax"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
 
 const (
@@ -82,50 +82,49 @@ type Element struct {
 	Reads []Read
 }
 
-// Trace evaluates an expression and its parts within a cost limit. unknown are variables without values: a part that cannot be
+// TraceOf evaluates an expression and its parts within a cost limit. unknown are variables without values: a part that cannot be
 // evaluated without them is unknown. It returns nil if the expression cannot be planned.
-func (e *Expression) Trace(ctx context.Context, values cel.Values, limit uint64, unknown ...cel.Variable) *Trace {
-	t := &tracer{ctx: ctx, expression: e, values: values, left: limit, unknown: unknown, instructions: map[*syntax.Node]*engine.Instructions{}}
-	if err := t.prepare(); err != nil {
+func TraceOf(ctx context.Context, e *partial.Expression, values cel.Values, limit uint64, unknown ...cel.Variable) *Trace {
+	var nodes []*syntax.Node
+	for n := range e.Tree().All {
+		if nodes = append(nodes, n); len(nodes) == maxTracedNodes {
+			break
+		}
+	}
+	if _, err := e.Instructions(nodes...); err != nil {
 		return nil
 	}
-	return t.trace(e.tree, nil, 0)
+	t := &tracer{Values: values, ctx: ctx, expression: e, unknown: unknown, traceable: sets.New(nodes...), bound: map[string]*Element{}, left: limit}
+	return t.trace(e.Tree(), 0)
 }
 
 // tracer makes a trace.
 type tracer struct {
-	//nolint:containedctx // lives for one call of Trace
-	ctx          context.Context
-	expression   *Expression
-	values       cel.Values
-	unknown      []cel.Variable
-	instructions map[*syntax.Node]*engine.Instructions
-	left         uint64
-	traced       int
+	// Values are the values of variables.
+	cel.Values
+	//nolint:containedctx // lives for one call of TraceOf
+	ctx        context.Context
+	expression *partial.Expression
+	unknown    []cel.Variable
+	// traceable are the nodes that can be traced, as many as a trace may have.
+	traceable sets.Set[*syntax.Node]
+	// bound are the elements to which the macros around the traced node bind their variables, by the names of the variables.
+	bound  map[string]*Element
+	left   uint64
+	traced int
 }
 
-// prepare plans the nodes that can be traced, as many as a trace may have.
-func (t *tracer) prepare() error {
-	var nodes []*syntax.Node
-	for n := range t.expression.tree.All {
-		if len(nodes) == maxTracedNodes {
-			break
-		}
-		nodes = append(nodes, n)
+// ResolveName returns the value of a variable, also of one that a macro binds.
+func (t *tracer) ResolveName(name string) (any, bool) {
+	if bound := t.bound[name]; bound != nil {
+		return bound.Value, true
 	}
-	planned, err := t.expression.instructionsFor(nodes...)
-	if err != nil {
-		return err
-	}
-	for i, n := range nodes {
-		t.instructions[n] = planned[i]
-	}
-	return nil
+	return t.Values.ResolveName(name)
 }
 
 // trace evaluates a node and its parts. It returns nil if the trace would have too many parts.
-func (t *tracer) trace(n *syntax.Node, s *bindings, depth int) *Trace {
-	if t.traced == maxTracedNodes || depth == maxTraceDepth || t.instructions[n] == nil {
+func (t *tracer) trace(n *syntax.Node, depth int) *Trace {
+	if t.traced == maxTracedNodes || depth == maxTraceDepth || !t.traceable.Has(n) {
 		return nil
 	}
 	t.traced++
@@ -135,20 +134,20 @@ func (t *tracer) trace(n *syntax.Node, s *bindings, depth int) *Trace {
 	} else if n.IsTest {
 		traced.Function = operators.Has
 	}
-	t.eval(traced, n, s)
+	t.eval(traced, n)
 	if traced.IsConstant && n.Kind != syntax.CallNode {
 		return traced
 	}
-	traced.Field = t.fieldOf(n, s)
-	traced.Reads = t.reads(n, s)
+	traced.Field = t.fieldOf(n)
+	traced.Reads = t.reads(n)
 	if traced.Field == nil {
-		t.parts(traced, n, s, depth)
+		t.parts(traced, n, depth)
 	}
 	return traced
 }
 
 // eval sets the value of a node.
-func (t *tracer) eval(traced *Trace, n *syntax.Node, s *bindings) {
+func (t *tracer) eval(traced *Trace, n *syntax.Node) {
 	defer func() {
 		if recover() != nil {
 			traced.Value, traced.Err = nil, cel.ErrEvaluation
@@ -158,7 +157,7 @@ func (t *tracer) eval(traced *Trace, n *syntax.Node, s *bindings) {
 		traced.Err = cel.ErrCost
 		return
 	}
-	value, cost, err := t.expression.compiler.engine.Eval(t.ctx, t.instructions[n], activation{t.values, s}, min(t.left, cel.CostLimit))
+	value, cost, err := t.expression.EvalPart(t.ctx, n, t, min(t.left, cel.CostLimit))
 	t.left -= min(cost, t.left)
 	switch {
 	case err == nil && !types.IsUnknownOrError(value):
@@ -168,26 +167,26 @@ func (t *tracer) eval(traced *Trace, n *syntax.Node, s *bindings) {
 	case err != nil && cost > cel.CostLimit:
 		traced.Err = cel.ErrCost
 	case err != nil:
-		traced.Err = t.expression.program.Failure(err)
+		traced.Err = t.expression.Program().Failure(err)
 	default:
 		traced.Err = cel.ErrEvaluation
 	}
 }
 
 // valueOf returns the value of a node, or nil if there is none.
-func (t *tracer) valueOf(n *syntax.Node, s *bindings) cel.Value {
-	if t.instructions[n] == nil {
+func (t *tracer) valueOf(n *syntax.Node) cel.Value {
+	if !t.traceable.Has(n) {
 		return nil
 	}
 	traced := &Trace{}
-	t.eval(traced, n, s)
+	t.eval(traced, n)
 	return traced.Value
 }
 
 // parts adds the parts of a node.
-func (t *tracer) parts(traced *Trace, n *syntax.Node, s *bindings, depth int) {
-	add := func(part *syntax.Node, in *bindings) *Trace {
-		child := t.trace(part, in, depth+1)
+func (t *tracer) parts(traced *Trace, n *syntax.Node, depth int) {
+	add := func(part *syntax.Node) *Trace {
+		child := t.trace(part, depth+1)
 		if child == nil {
 			traced.IsTruncated = true
 			return nil
@@ -198,50 +197,45 @@ func (t *tracer) parts(traced *Trace, n *syntax.Node, s *bindings, depth int) {
 	switch {
 	case n.IsLogic():
 		for _, operand := range n.Terms(n.Name) {
-			add(operand, s)
+			add(operand)
 		}
 		return
 	case n.Kind == syntax.CallNode && n.Name == operators.Conditional:
-		if condition := add(n.Args[0], s); condition != nil && condition.Value == types.True {
-			add(n.Args[1], s)
+		if condition := add(n.Args[0]); condition != nil && condition.Value == types.True {
+			add(n.Args[1])
 		} else if condition != nil && condition.Value == types.False {
-			add(n.Args[2], s)
+			add(n.Args[2])
 		}
 		return
 	case n.Target != nil:
-		over := add(n.Target, s)
+		over := add(n.Target)
 		if n.Kind == syntax.MacroNode {
-			if over != nil && over.Value != nil && isBoolMacro(n.Name) {
-				t.elements(traced, n, over, s, depth)
+			if over != nil && over.Value != nil && n.IsBool() {
+				t.elements(traced, n, over, depth)
 			}
 			return
 		}
 	}
 	for _, arg := range n.Args {
-		add(arg, s)
+		add(arg)
 	}
-}
-
-func isBoolMacro(name string) bool {
-	return isQuantifier(name) || name == operators.ExistsOne || name == "existsOne"
 }
 
 // elements adds the body of a quantifier for elements of its range. It leaves out elements that do not decide: elements for which
 // all is true, and elements for which exists is false although it is true of others.
-func (t *tracer) elements(traced *Trace, n *syntax.Node, over *Trace, s *bindings, depth int) {
-	all, ok := elementsOf(over.Value, len(n.Binders))
+func (t *tracer) elements(traced *Trace, n *syntax.Node, over *Trace, depth int) {
+	all, ok := partial.ElementsOf(over.Value, len(n.Binders))
 	if !ok {
 		traced.IsTruncated = true
 		return
 	}
 	var bodies []*Trace
 	for i, values := range all {
-		inner := s
 		for j, name := range n.Binders {
-			inner = &bindings{Element: Element{Name: name, Value: values[j], Reads: over.Reads}, parent: inner}
-			setField(&inner.Element, over, values[0], int64(i), j == len(n.Binders)-1, len(n.Binders) == 2)
+			t.bound[name] = &Element{Name: name, Value: values[j], Reads: over.Reads}
+			setField(t.bound[name], over, values[0], int64(i), j == len(n.Binders)-1, len(n.Binders) == 2)
 		}
-		value := t.valueOf(n.Args[0], inner)
+		value := t.valueOf(n.Args[0])
 		if n.Name == operators.All && value == types.True || n.Name != operators.All && value == types.False && traced.Value == types.True {
 			continue
 		}
@@ -249,13 +243,16 @@ func (t *tracer) elements(traced *Trace, n *syntax.Node, over *Trace, s *binding
 			traced.IsTruncated = true
 			break
 		}
-		body := t.trace(n.Args[0], inner, depth+1)
+		body := t.trace(n.Args[0], depth+1)
 		if body == nil {
 			traced.IsTruncated = true
 			break
 		}
-		body.Element = &inner.Element
+		body.Element = t.bound[n.Binders[len(n.Binders)-1]]
 		bodies = append(bodies, body)
+	}
+	for _, name := range n.Binders {
+		delete(t.bound, name)
 	}
 	traced.Parts = append(traced.Parts, bodies...)
 }
@@ -297,9 +294,9 @@ func originOf(over *Trace, index int64) (*Trace, int64) {
 }
 
 // fieldOf returns the field that a node selects, or nil.
-func (t *tracer) fieldOf(n *syntax.Node, s *bindings) *Field {
+func (t *tracer) fieldOf(n *syntax.Node) *Field {
 	in := func(target *syntax.Node, step any) *Field {
-		field := t.fieldOf(target, s)
+		field := t.fieldOf(target)
 		if field == nil {
 			return nil
 		}
@@ -307,7 +304,7 @@ func (t *tracer) fieldOf(n *syntax.Node, s *bindings) *Field {
 	}
 	switch {
 	case n.Kind == syntax.VariableNode:
-		if bound := s.find(n.Name); bound != nil {
+		if bound := t.bound[n.Name]; bound != nil {
 			return bound.Field
 		}
 		return &Field{Variable: cel.Variable(n.Name)}
@@ -318,17 +315,17 @@ func (t *tracer) fieldOf(n *syntax.Node, s *bindings) *Field {
 	}
 	switch n.Name {
 	case "dyn":
-		return t.fieldOf(n.Args[0], s)
+		return t.fieldOf(n.Args[0])
 	case "orValue":
 		if n.Target != nil && len(n.Args[0].Free) == 0 {
-			return t.fieldOf(n.Target, s)
+			return t.fieldOf(n.Target)
 		}
 	case operators.Conditional:
-		switch t.valueOf(n.Args[0], s) {
+		switch t.valueOf(n.Args[0]) {
 		case types.True:
-			return t.fieldOf(n.Args[1], s)
+			return t.fieldOf(n.Args[1])
 		case types.False:
-			return t.fieldOf(n.Args[2], s)
+			return t.fieldOf(n.Args[2])
 		}
 	case operators.OptSelect, operators.Index, operators.OptIndex:
 		// Another key would be data of an object, which the caller may not want to show as a name.
@@ -336,7 +333,7 @@ func (t *tracer) fieldOf(n *syntax.Node, s *bindings) *Field {
 		if !sets.New(string(cel.Request)).IsSuperset(n.Args[1].Free) {
 			return nil
 		}
-		switch value := t.valueOf(n.Args[1], s).(type) {
+		switch value := t.valueOf(n.Args[1]).(type) {
 		case types.String:
 			return in(n.Args[0], string(value))
 		case types.Int:
@@ -347,7 +344,7 @@ func (t *tracer) fieldOf(n *syntax.Node, s *bindings) *Field {
 }
 
 // reads returns the fields that the value of a node may depend on.
-func (t *tracer) reads(n *syntax.Node, s *bindings) (found []Read) {
+func (t *tracer) reads(n *syntax.Node) (found []Read) {
 	add := func(all ...Read) {
 		for _, read := range all {
 			if !slices.ContainsFunc(found, func(r Read) bool { return r.Variable == read.Variable && slices.Equal(r.Path, read.Path) }) {
@@ -356,9 +353,9 @@ func (t *tracer) reads(n *syntax.Node, s *bindings) (found []Read) {
 		}
 	}
 	n.EachRead(func(variable *syntax.Node, path []string) {
-		if bound := s.find(variable.Name); bound != nil {
+		if bound := t.bound[variable.Name]; bound != nil {
 			add(bound.Reads...)
-		} else if t.expression.compiler.environment.Declares(variable.Name) { // the range of a macro in the node is read apart
+		} else if t.expression.Reads(cel.Variable(variable.Name)) { // the range of a macro in the node is read apart
 			add(Read{Variable: cel.Variable(variable.Name), Path: path})
 		}
 	})

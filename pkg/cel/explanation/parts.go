@@ -3,20 +3,21 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package partial
+package explanation
 
 import (
 	"context"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/internal/syntax"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
 
 const (
@@ -40,6 +41,7 @@ type Part struct {
 	// for the whole request.
 	RequestFields []string
 
+	of   *partial.Expression
 	node *syntax.Node
 }
 
@@ -48,29 +50,40 @@ func (p *Part) Reads(v cel.Variable) bool { return p.node.Free.Has(string(v)) }
 
 // ReadsOnly reports whether the value of the part depends on no other variables than the given ones.
 func (p *Part) ReadsOnly(variables ...cel.Variable) bool {
-	return namesOf(variables).IsSuperset(p.node.Free)
+	return !slices.ContainsFunc(p.node.Free.UnsortedList(), func(name string) bool { return !slices.Contains(variables, cel.Variable(name)) })
 }
 
 // makesChecks reports whether an evaluation of the part may make secondary checks.
 func (p *Part) makesChecks() bool { return p.Reads(cel.Authorizer) || p.Reads(cel.RequestResource) }
 
-// Parts returns the parts of the expression in their order. It returns none if there are more than maxParts.
-func (e *Expression) Parts() []*Part {
-	e.partsOnce.Do(func() { e.parts = partsOf(e.tree, e.compiled) })
-	return e.parts
+// Parts are the parts of an expression. They are found when they are first needed, and are safe for concurrent use.
+type Parts struct {
+	expression *partial.Expression
+	once       sync.Once
+	all        []*Part
 }
 
-func partsOf(tree *syntax.Node, written expressions) []*Part {
-	nodes := tree.Terms(operators.LogicalAnd)
+// PartsOf returns the parts of an expression.
+func PartsOf(e *partial.Expression) *Parts { return &Parts{expression: e} }
+
+// All returns the parts in their order. It returns none if there are more than maxParts.
+func (p *Parts) All() []*Part {
+	p.once.Do(func() { p.all = partsOf(p.expression) })
+	return p.all
+}
+
+func partsOf(e *partial.Expression) []*Part {
+	nodes := e.Tree().Terms(operators.LogicalAnd)
 	if len(nodes) > maxParts {
 		return nil
 	}
-	texts := splitter{variables: written.variables}.split(written.text, nil)
+	text, variables := e.Written()
+	texts := splitter{variables: variables}.split(text, nil)
 	parts := make([]*Part, 0, len(nodes))
 	for i, n := range nodes {
-		p := &Part{node: n}
+		p := &Part{of: e, node: n}
 		if len(texts) == len(nodes) {
-			p.Text = shortened(texts[i])
+			p.Text = shortened(texts[i], len(texts[i]) <= MaxPartBytes)
 		} else {
 			p.Text = shortTextOf(n)
 		}
@@ -82,23 +95,13 @@ func partsOf(tree *syntax.Node, written expressions) []*Part {
 
 // shortTextOf prints an expression from its tree, in at most MaxPartBytes. It is used if the text that the author wrote is not
 // known or may not be shown.
-func shortTextOf(n *syntax.Node) string {
-	text, ok := n.BoundedText(MaxPartBytes)
-	if !ok {
-		return cut(text)
-	}
-	return text
-}
+func shortTextOf(n *syntax.Node) string { return shortened(n.BoundedText(MaxPartBytes)) }
 
-func shortened(text string) string {
-	if len(text) <= MaxPartBytes {
+// shortened returns a text, or its beginning with an ellipsis if it is not whole.
+func shortened(text string, isWhole bool) string {
+	if isWhole {
 		return text
 	}
-	return cut(text)
-}
-
-// cut returns the beginning of a text, with an ellipsis.
-func cut(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), MaxPartBytes-len("…"))], "") + "…"
 }
 
@@ -114,29 +117,18 @@ func (p *Part) add(root cel.Variable, path []string) {
 	}
 }
 
-// FalsePart returns the part that makes a false expression false: the first false part, or, if there is none, the only part
-// that is not true. A part that makes secondary checks is not evaluated, and counts as not true. FalsePart returns nil if the
-// part cannot be found within the limit, or if several parts are not true. It also returns the cost.
-func (e *Expression) FalsePart(ctx context.Context, values cel.Values, limit uint64) (found *Part, cost uint64) {
-	parts, cost := e.NotTrue(ctx, values, limit, nil)
-	if len(parts) != 1 {
-		return nil, cost
-	}
-	return parts[0], cost
-}
-
 // NotTrue returns the parts that keep the expression from being true with the given values, and the cost of finding them. If
 // a part is false, it returns only the first false part, where the parts for which preferred is true come before the others.
 // If none is false, it returns all parts that are not true: they fail, depend on values that are not given, or make secondary
 // checks, which are not evaluated. It returns none if they cannot be found within the limit, or if there are more than
 // maxParts. If the expression has one part only, it returns this part without evaluating it.
-func (e *Expression) NotTrue(ctx context.Context, values cel.Values, limit uint64, preferred func(*Part) bool) (found []*Part, cost uint64) {
+func (p *Parts) NotTrue(ctx context.Context, values cel.Values, limit uint64, preferred func(*Part) bool) (found []*Part, cost uint64) {
 	defer func() {
 		if recover() != nil {
 			found = nil
 		}
 	}()
-	parts := e.Parts()
+	parts := p.All()
 	if len(parts) == 1 {
 		return parts, 0
 	}
@@ -148,38 +140,37 @@ func (e *Expression) NotTrue(ctx context.Context, values cel.Values, limit uint6
 	for _, p := range parts {
 		nodes = append(nodes, p.node)
 	}
-	planned, err := e.instructionsFor(nodes...)
-	if err != nil {
+	if _, err := p.expression.Instructions(nodes...); err != nil {
 		return nil, 0
 	}
 	var left []*Part
-	for i, p := range parts {
-		if p.makesChecks() {
-			left = append(left, p)
+	for _, part := range parts {
+		if part.makesChecks() {
+			left = append(left, part)
 			continue
 		}
-		value, spent, err := e.compiler.engine.Eval(ctx, planned[i], values, limit-min(cost, limit))
+		value, spent, err := p.expression.EvalPart(ctx, part.node, values, limit-min(cost, limit))
 		cost += spent
 		switch {
 		case ctx.Err() != nil || cost > limit:
 			return nil, cost
 		case err == nil && value == types.False:
-			return []*Part{p}, cost
+			return []*Part{part}, cost
 		case err != nil || value != types.True:
-			left = append(left, p)
+			left = append(left, part)
 		}
 	}
 	return left, cost
 }
 
-// TextFor returns the text of a part for a caller who may not read the expression, and the cost. If the part reads the request,
+// TextFor returns the text of the part for a caller who may not read the expression, and the cost. If the part reads the request,
 // the text is its residual, in which everything that depends on the request only is replaced by its value. The text is empty
 // if there is no residual: the request alone decides the part, or the part cannot be evaluated within the limit.
-func (e *Expression) TextFor(ctx context.Context, p *Part, values cel.Values, limit uint64) (text string, cost uint64) {
+func (p *Part) TextFor(ctx context.Context, values cel.Values, limit uint64) (text string, cost uint64) {
 	if !p.Reads(cel.Request) {
 		return p.Text, 0
 	}
-	plan, err := newPlan(e, p.node, sets.New(string(cel.Request)))
+	plan, err := p.of.PlanPart(p.node, cel.Request)
 	if err != nil {
 		return "", 0
 	}
@@ -187,7 +178,7 @@ func (e *Expression) TextFor(ctx context.Context, p *Part, values cel.Values, li
 	if result.Residual() == nil {
 		return "", result.Cost()
 	}
-	return shortTextOf(result.Residual().tree), result.Cost()
+	return shortTextOf(result.Residual().Tree()), result.Cost()
 }
 
 // splitter splits the text of a valid expression into the operands of the && operators at its top. An operand variables.NAME

@@ -78,7 +78,7 @@ func partsOf(e *partial.Expression) []*Part {
 		return nil
 	}
 	text, variables := e.Written()
-	texts := splitter{variables: variables}.split(text, nil)
+	texts := split(text, variables, nil)
 	parts := make([]*Part, 0, len(nodes))
 	for i, n := range nodes {
 		p := &Part{of: e, node: n}
@@ -181,28 +181,23 @@ func (p *Part) TextFor(ctx context.Context, values cel.Values, limit uint64) (te
 	return shortTextOf(result.Residual().Tree()), result.Cost()
 }
 
-// splitter splits the text of a valid expression into the operands of the && operators at its top. An operand variables.NAME
-// is also split, if its named expression has && operators at its top.
-type splitter struct {
-	variables []cel.NamedExpression
-}
-
-// split appends the operands of a text to to. It stops when there are more than maxParts.
-func (s splitter) split(text string, to []string) []string {
+// split splits the text of a valid expression into the operands of the && operators at its top, and appends them to to. An operand variables.NAME
+// is also split, if its named expression has && operators at its top. It stops when there are more than maxParts.
+func split(text string, variables []cel.NamedExpression, to []string) []string {
 	if len(to) > maxParts {
 		return to
 	}
 	text = withoutParentheses(compact(text))
 	if operands := operandsOf(text); len(operands) > 1 {
 		for _, operand := range operands {
-			to = s.split(operand, to)
+			to = split(operand, variables, to)
 		}
 		return to
 	}
 	if name, ok := strings.CutPrefix(text, string(cel.Variables)+"."); ok {
-		i := slices.IndexFunc(s.variables, func(v cel.NamedExpression) bool { return v.Name == name })
-		if i >= 0 && len(operandsOf(withoutParentheses(compact(s.variables[i].Expression)))) > 1 {
-			return splitter{variables: s.variables[:i]}.split(s.variables[i].Expression, to)
+		i := slices.IndexFunc(variables, func(v cel.NamedExpression) bool { return v.Name == name })
+		if i >= 0 && len(operandsOf(withoutParentheses(compact(variables[i].Expression)))) > 1 {
+			return split(variables[i].Expression, variables[:i], to)
 		}
 	}
 	return append(to, text)

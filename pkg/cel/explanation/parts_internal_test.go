@@ -136,7 +136,7 @@ func TestSplitterAtItsBounds(t *testing.T) {
 		{name: "many more", text: conjunction(500), wantLen: 65},
 	} {
 		named := []cel.NamedExpression{{Name: "both", Expression: "x && y"}, {Name: "self", Expression: "variables.self && z"}}
-		got := splitter{variables: named}.split(tc.text, nil)
+		got := split(tc.text, named, nil)
 		if tc.wantLen > 0 {
 			if len(got) != tc.wantLen {
 				t.Errorf("%s: got %d parts, want %d", tc.name, len(got), tc.wantLen)

@@ -78,11 +78,8 @@ func TestElementsOfRanges(t *testing.T) {
 		}
 		var parts []string
 		for _, element := range elements {
-			n, err := syntax.LiteralOf(types.NewRefValList(types.DefaultTypeAdapter, element), nil) // in dyn
-			if err != nil {
-				t.Fatal(err)
-			}
-			parts = append(parts, n.Args[0].Text())
+			inDyn := syntax.LiteralOf(types.NewRefValList(types.DefaultTypeAdapter, element), nil)
+			parts = append(parts, inDyn.Args[0].Text())
 		}
 		if got := "[" + strings.Join(parts, ", ") + "]"; ok && got != tc.want {
 			t.Errorf("%s: got %s, want %s", tc.name, got, tc.want)

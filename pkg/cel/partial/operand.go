@@ -58,8 +58,8 @@ func (e *evaluation) operand(p part, original *syntax.Node) *syntax.Node {
 	if !e.fits(p.value) {
 		return syntax.AsDyn(syntax.Omitted(types.DynType))
 	}
-	n, err := syntax.LiteralOf(p.value, original.Type)
-	if err == nil {
+	n := syntax.LiteralOf(p.value, original.Type)
+	if n != nil {
 		return n
 	}
 	//guard:operand-made-value

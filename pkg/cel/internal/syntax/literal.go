@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package syntax
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -20,9 +19,6 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 )
-
-// errNoLiteral says that a value has no literal.
-var errNoLiteral = errors.New("the value has no literal")
 
 // AsDyn returns dyn(n), or n if it is a call of dyn already. It hides a literal from the optimizations of the planner, which
 // would evaluate it by other rules than the whole expression, and from the checker, which would give it a narrower type than
@@ -108,35 +104,35 @@ func zeroOf(t *types.Type) *Node {
 	return nil
 }
 
-// LiteralOf returns the literal of a value, or an error if there is none. The literal is wrapped in dyn() if its type
+// LiteralOf returns the literal of a value, or nil if there is none. The literal is wrapped in dyn() if its type
 // differs from want, the type that the checker found, or if it is an empty list or map.
-func LiteralOf(v ref.Val, want *types.Type) (*Node, error) {
-	n, err := bareLiteral(v)
-	if err != nil {
-		return nil, err
+func LiteralOf(v ref.Val, want *types.Type) *Node {
+	n := bareLiteral(v)
+	if n == nil {
+		return nil
 	}
 	//guard:literal-another-type
 	if want != nil && n.Type.IsExactType(want) && !n.IsEmptyAggregate() {
-		return n, nil
+		return n
 	}
-	return AsDyn(n), nil
+	return AsDyn(n)
 }
 
-func bareLiteral(v ref.Val) (*Node, error) {
+func bareLiteral(v ref.Val) *Node {
 	switch value := v.(type) {
 	case types.Bool, types.Int, types.Uint, types.Bytes, types.Null:
-		return Literal(v, v.Type().(*types.Type)), nil
+		return Literal(v, v.Type().(*types.Type))
 	case types.Double:
 		if math.IsNaN(float64(value)) || math.IsInf(float64(value), 0) {
 			text := types.String(strconv.FormatFloat(float64(value), 'g', -1, 64))
-			return Function("double", types.DoubleType, Literal(text, types.StringType)), nil
+			return Function("double", types.DoubleType, Literal(text, types.StringType))
 		}
-		return Literal(v, types.DoubleType), nil
+		return Literal(v, types.DoubleType)
 	case types.String:
 		if !utf8.ValidString(string(value)) {
-			return nil, errNoLiteral
+			return nil
 		}
-		return Literal(v, types.StringType), nil
+		return Literal(v, types.StringType)
 	case types.Duration:
 		// Whole seconds and nanoseconds, so that no digit is lost on the way.
 		nanos := value.Nanoseconds()
@@ -145,47 +141,47 @@ func bareLiteral(v ref.Val) (*Node, error) {
 		if nanos < 0 && nanos > -1e9 {
 			text = "-" + text
 		}
-		return Function("duration", types.DurationType, Literal(types.String(text), types.StringType)), nil
+		return Function("duration", types.DurationType, Literal(types.String(text), types.StringType))
 	case types.Timestamp:
 		//guard:literal-nanoseconds-timestamp
 		text := types.String(value.UTC().Format("2006-01-02T15:04:05.999999999Z07:00"))
-		return Function("timestamp", types.TimestampType, Literal(text, types.StringType)), nil
+		return Function("timestamp", types.TimestampType, Literal(text, types.StringType))
 	case *types.Optional:
 		if !value.HasValue() {
-			return Function("optional.none", types.NewOptionalType(types.DynType)), nil
+			return Function("optional.none", types.NewOptionalType(types.DynType))
 		}
-		inner, err := bareLiteral(value.GetValue())
-		if err != nil {
-			return nil, err
+		inner := bareLiteral(value.GetValue())
+		if inner == nil {
+			return nil
 		}
 		if inner.IsEmptyAggregate() {
 			//guard:literal-optional-nothing
 			inner = AsDyn(inner)
 		}
-		return Function("optional.of", types.NewOptionalType(inner.Type), inner), nil
+		return Function("optional.of", types.NewOptionalType(inner.Type), inner)
 	case traits.Lister:
 		return listLiteral(value)
 	case traits.Mapper:
 		return mapLiteral(value)
 	}
-	return nil, errNoLiteral
+	return nil
 }
 
-func listLiteral(list traits.Lister) (*Node, error) {
+func listLiteral(list traits.Lister) *Node {
 	n := &Node{Kind: ListNode}
 	for it := list.Iterator(); it.HasNext() == types.True; {
-		element, err := bareLiteral(it.Next())
-		if err != nil {
-			return nil, err
+		element := bareLiteral(it.Next())
+		if element == nil {
+			return nil
 		}
 		n.Args = append(n.Args, element)
 	}
 	n.Type = types.NewListType(uniform(n.Args))
-	return n, nil
+	return n
 }
 
 // mapLiteral returns the literal of a map, with sorted keys, so that equal maps have the same text.
-func mapLiteral(m traits.Mapper) (*Node, error) {
+func mapLiteral(m traits.Mapper) *Node {
 	type entry struct {
 		text       string
 		key, value *Node
@@ -193,13 +189,9 @@ func mapLiteral(m traits.Mapper) (*Node, error) {
 	var entries []entry
 	for it := m.Iterator(); it.HasNext() == types.True; {
 		k := it.Next()
-		key, err := bareLiteral(k)
-		if err != nil {
-			return nil, err
-		}
-		value, err := bareLiteral(m.Get(k))
-		if err != nil {
-			return nil, err
+		key, value := bareLiteral(k), bareLiteral(m.Get(k))
+		if key == nil || value == nil {
+			return nil
 		}
 		entries = append(entries, entry{key.Text(), key, value})
 	}
@@ -212,7 +204,7 @@ func mapLiteral(m traits.Mapper) (*Node, error) {
 	for i := range keys {
 		n.Args = append(n.Args, keys[i], values[i])
 	}
-	return n, nil
+	return n
 }
 
 // uniform returns the type of the elements of a literal. It makes all elements dyn if they have different

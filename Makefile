@@ -160,7 +160,7 @@ test-e2e: controlplane controller-manager build ## Run the tests against a real 
 	$(GOTEST) -p 3 -parallel 2 -timeout 25m ./test/e2e/...
 
 .PHONY: test-oldest
-test-oldest: controlplane oldest build ## Run the tests of managed clusters against the oldest Kubernetes, too; the first time it is built, which takes minutes.
+test-oldest: controlplane controller-manager oldest build ## Run the tests of managed clusters against the oldest Kubernetes, too; the first time it is built, which takes minutes.
 	PROVISO_OLDEST=1 go test -count=1 -timeout 15m ./test/e2e/managed ./test/e2e/render
 
 .PHONY: bench

@@ -23,10 +23,15 @@ func (s signal) set() {
 	}
 }
 
-// pauses is how many times as long as a call took run waits at least before the next one, so that it takes a twentieth of a processor.
-const pauses = 20
+const (
+	// pauses is how many times as long as a call took run waits before the next one, so that the calls take a twentieth of a processor.
+	pauses = 20
+	// longestPause bounds this wait: a call also takes long if the process was stopped meanwhile.
+	longestPause = 10 * time.Second
+)
 
-// run calls do after changes until ctx ends: at once after the first one, and then at least an interval after the last call began, or longer if that took long.
+// run calls do after changes until ctx ends: at once after the first change, and then at least an interval after the last call began. It waits longer if
+// that call took long.
 func (s signal) run(ctx context.Context, interval time.Duration, do func()) {
 	for {
 		select {
@@ -36,8 +41,9 @@ func (s signal) run(ctx context.Context, interval time.Duration, do func()) {
 		}
 		began := time.Now()
 		do()
+		took := time.Since(began)
 		select {
-		case <-time.After(max(interval-time.Since(began), pauses*time.Since(began))):
+		case <-time.After(max(interval-took, min(pauses*took, longestPause))):
 		case <-ctx.Done():
 			return
 		}

@@ -444,9 +444,12 @@ func (c CompletedConfig) leavesOut(places *statusPlaces, o *otherServers, barrie
 // leftOut are the requests that kube-apiserver decides without Proviso: of users about whom it calls no door, and whom no barrier refuses, for what is served
 // neither by this server nor by another one that enforces conditions.
 type leftOut struct {
-	// byDoors and byBarriers report whether a user is left out. If byDoors is nil, nobody is; if byBarriers is nil, there are no barriers.
-	byDoors, byBarriers func(user.Info) bool
-	serves, enforces    func(authorizer.Attributes) bool
+	// byDoors reports whether kube-apiserver calls no door about a user. If it is nil, kube-apiserver calls one about each user.
+	byDoors func(user.Info) bool
+	// byBarriers reports whether barriers refuse no requests of a user. If it is nil, there are no barriers.
+	byBarriers func(user.Info) bool
+	// serves reports whether this server serves a resource, and enforces whether another server enforces conditions on it.
+	serves, enforces func(authorizer.Attributes) bool
 }
 
 func (l leftOut) has(a authorizer.AttributesRecord) bool {

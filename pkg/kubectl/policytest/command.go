@@ -71,9 +71,9 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
       object: {apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: a}, spec: {storageClassName: dev}}
     expect: {decision: yes-if, outcome: yes}
 
- The field request has the fields of the spec of a SubjectAccessReview. The field data has
- those of the request of an AuthorizationConditionsReview: for a delete, operation and
- oldObject.
+ The field request has the same fields as the spec of a SubjectAccessReview, and the field
+ data the same as the request of an AuthorizationConditionsReview. A test of a delete needs
+ operation and oldObject.
 
  The coverage is the part of the policies that match a request of a test, and of the
  clauses of their conditions that are true in one test and false in another. Clauses are

@@ -171,7 +171,7 @@ type linter struct {
 	// types is nil without schemas, and clients without --cluster.
 	types   *typechecking.Checker
 	clients *command.Clients
-	// isIncomplete says that the server was not asked about some policies, although it has Proviso.
+	// isIncomplete says that the server was not asked about some policies, although it has Proviso and their namespaces.
 	isIncomplete bool
 }
 
@@ -244,7 +244,8 @@ func (l *linter) ask(ctx context.Context, p *policyfile.Policy, found []finding,
 	}
 	warnings, obstacle, err := l.warningsOf(ctx, p)
 	if obstacle != nil {
-		l.isIncomplete = l.isIncomplete || !errors.Is(obstacle, errNotServed)
+		// Pipelines check policies before they create the namespace, and before they install Proviso.
+		l.isIncomplete = l.isIncomplete || !errors.Is(obstacle, errNotServed) && !apierrors.IsNotFound(obstacle)
 		l.WarnOnce(fmt.Sprintf("what the server warns of is not known: %v", obstacle))
 	}
 	for _, text := range warnings {

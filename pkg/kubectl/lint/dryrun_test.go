@@ -84,7 +84,7 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
-// TestNotAsked ends with 1 if the server has Proviso and was not asked, so that a pipeline does not take silence for consent.
+// TestNotAsked ends with 1 if the server has Proviso and the namespace, and was not asked, so that a pipeline does not take silence for consent.
 func TestNotAsked(t *testing.T) {
 	t.Parallel()
 	unknown := &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound, Details: &metav1.StatusDetails{
@@ -98,6 +98,7 @@ func TestNotAsked(t *testing.T) {
 	}{
 		{name: "asked"},
 		{name: "not permitted", err: apierrors.NewForbidden(schema.GroupResource{}, "", nil), code: 1, warning: "Warning: what the server warns of is not known: "},
+		{name: "no such namespace", err: apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "team"), warning: `Warning: what the server warns of is not known: namespaces "team" not found`},
 		{name: "a cluster without Proviso", err: unknown, warning: "Warning: what the server warns of is not known: the cluster does not serve policy.proviso.dev/v1alpha1"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

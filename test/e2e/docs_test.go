@@ -74,7 +74,7 @@ var (
 
 // runElsewhere are the documents that other tests run. Those of the packages managed and render apply barriers, which bind the users of the tests
 // here, too.
-var runElsewhere = []string{fineGrainedDocument, tourDocument, filepath.Join("docs", "first-steps.md"), filepath.Join("docs", "templates.md"), filepath.Join("docs", "barriers.md"), filepath.Join("docs", "tutorial.md"), filepath.Join("docs", "kubectl-proviso.md")}
+var runElsewhere = []string{fineGrainedDocument, tourDocument, filepath.Join("docs", "first-steps.md"), filepath.Join("docs", "templates.md"), filepath.Join("docs", "barriers.md"), filepath.Join("docs", "beside-other-tools.md"), filepath.Join("docs", "tutorial.md"), filepath.Join("docs", "kubectl-proviso.md")}
 
 // runBlocks runs the blocks of a document.
 func runBlocks(t *testing.T, name, content string) {

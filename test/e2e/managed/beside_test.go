@@ -102,7 +102,8 @@ func (b *beside) testGit(t *testing.T) {
 	b.MustKubectl(t, prune...)
 	b.refuses(t, "first", "policy=first")
 	b.refuses(t, "second", "policy=second")
-	// Status, finalizer and barrier are no drift, whichever way a tool compares.
+	b.MustKubectl(t, "wait", "--for=condition=Effective", "--timeout=1m", "clusterauthorizationpolicy/first", "clusterauthorizationpolicy/second")
+	// Status, finalizer and barrier are no drift, whichever way a tool compares, once the status does not change between its reads.
 	for _, args := range [][]string{{"diff", "-f", folder}, {"apply", "--server-side", "--force-conflicts", "-f", folder}, {"diff", "--server-side", "--force-conflicts", "-f", folder}} {
 		if out, err := b.Kubectl(t.Context(), "", args...); err != nil {
 			t.Errorf("there is drift: %v %s", err, out)

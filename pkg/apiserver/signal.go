@@ -24,10 +24,11 @@ func (s signal) set() {
 }
 
 const (
-	// pauses is how many times as long as a call took run waits before the next one, so that the calls take a twentieth of a processor.
+	// pauses is how many times as long as a call took run waits before the next one, so that quick calls take a twentieth of a processor.
 	pauses = 20
-	// longestPause bounds this wait: a call also takes long if the process was stopped meanwhile.
-	longestPause = 10 * time.Second
+	// longestPause bounds this wait: a call also takes long if the machine is busy or the process was stopped meanwhile, and what waits for the next one
+	// would wait for seconds.
+	longestPause = time.Second
 )
 
 // run calls do after changes until ctx ends: at once after the first change, and then at least an interval after the last call began. It waits longer if

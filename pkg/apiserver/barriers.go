@@ -111,12 +111,11 @@ func (b *barriers) run(c CompletedConfig, generic *genericapiserver.GenericAPISe
 	if err != nil {
 		return err
 	}
-	if err := b.followRollout(c, generic, policies); err != nil {
-		return err
-	}
+	generic.Handler.NonGoRestfulMux.Handle(rolloutPath, b.rollout)
 	return generic.AddPostStartHook("proviso-barriers", func(hook genericapiserver.PostStartHookContext) error {
 		go func() {
 			if c.waitForPolicies(hook) {
+				go b.followRollout(hook)
 				go b.changed.run(hook, barrierStatusInterval, recheck)
 				b.controller.Run(hook)
 			}

@@ -15,16 +15,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	restclient "k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
-	"github.com/proviso-authz/proviso/generated/clientset/versioned"
-	"github.com/proviso-authz/proviso/generated/informers/externalversions"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/barrier"
 	"github.com/proviso-authz/proviso/pkg/barrier/rollout"
@@ -130,29 +126,14 @@ func (b *barriers) isLoaded(key engine.Key) (isLoaded bool, message string) {
 	}
 }
 
-// followRollout has the rollout of barriers follow what is stored, and probe kube-apiservers, from the start of the server.
-func (b *barriers) followRollout(c CompletedConfig, generic *genericapiserver.GenericAPIServer, policies versioned.Interface) error {
-	generic.Handler.NonGoRestfulMux.Handle(rolloutPath, b.rollout)
-	own, admission := externalversions.NewSharedInformerFactory(policies, 0), c.generic.SharedInformerFactory.Admissionregistration().V1()
-	informers := []cache.SharedIndexInformer{
-		own.Policy().V1alpha1().ClusterAuthorizationPolicies().Informer(), own.Policy().V1alpha1().AuthorizationPolicies().Informer(),
-		admission.ValidatingAdmissionPolicies().Informer(), admission.ValidatingAdmissionPolicyBindings().Informer(),
+// followRollout has the rollout of barriers follow what is stored, and probe kube-apiservers, until ctx ends.
+func (b *barriers) followRollout(ctx context.Context) {
+	go b.rollout.Run(ctx)
+	go b.rollout.RunSight(ctx)
+	go b.observeRollout(ctx)
+	if err := b.rollout.Follow(ctx, b.controller.Informers()...); err != nil {
+		klog.FromContext(ctx).Error(err, "The front door leaves no conditions to barriers")
 	}
-	return generic.AddPostStartHook("proviso-barriers-rollout", func(hook genericapiserver.PostStartHookContext) error {
-		go func() {
-			if !c.waitForPolicies(hook) {
-				return
-			}
-			own.Start(hook.Done())
-			go b.rollout.Run(hook)
-			go b.rollout.RunSight(hook)
-			go b.observeRollout(hook)
-			if err := b.rollout.Follow(hook, informers...); err != nil {
-				klog.FromContext(hook).Error(err, "The front door leaves no conditions to barriers")
-			}
-		}()
-		return nil
-	})
 }
 
 // observeRollout has the statuses compared when the state of a barrier has changed, or the sight of all barriers.

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -206,6 +207,11 @@ func (c *Controller) follow() (err error) {
 		}
 	}
 	return nil
+}
+
+// Informers returns the informers of policies and mappings, which Run runs, and of the objects of barriers, which those who made the factory run.
+func (c *Controller) Informers() []cache.SharedIndexInformer {
+	return slices.Concat(c.owners(), c.objects())
 }
 
 func (c *Controller) revisionOf(resource string) controller.Revision {

@@ -26,6 +26,7 @@ import (
 	"github.com/proviso-authz/proviso/generated/clientset/versioned/fake"
 	"github.com/proviso-authz/proviso/pkg/controller"
 	"github.com/proviso-authz/proviso/pkg/registration"
+	"github.com/proviso-authz/proviso/test/testutil/conflicts"
 )
 
 var create = authorizer.AttributesRecord{Verb: "create", APIGroup: group, APIVersion: "v1", Resource: "things", ResourceRequest: true}
@@ -46,6 +47,7 @@ func start(t *testing.T, bound time.Duration, objects ...runtime.Object) *runnin
 	t.Helper()
 	r := &running{client: fake.NewSimpleClientset(objects...), services: newServices(), now: time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)}
 	r.services.set("v2", registration.ServingRegistered)
+	conflicts.Refuse(t, r.client)
 	r.client.PrependReactor("list", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
 		r.mu.Lock()
 		defer r.mu.Unlock()

@@ -30,6 +30,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/policy"
 	"github.com/proviso-authz/proviso/test/testutil/compilers"
+	"github.com/proviso-authz/proviso/test/testutil/conflicts"
 )
 
 // rig is a controller whose policies are in a client that stores whatever it is given, as
@@ -42,7 +43,9 @@ type rig struct {
 
 func newRig(t *testing.T, bound time.Duration, objects ...runtime.Object) *rig {
 	t.Helper()
-	return startRig(t, fake.NewSimpleClientset(objects...), bound)
+	client := fake.NewSimpleClientset(objects...)
+	conflicts.Refuse(t, client)
+	return startRig(t, client, bound)
 }
 
 func startRig(t *testing.T, client *fake.Clientset, bound time.Duration) *rig {

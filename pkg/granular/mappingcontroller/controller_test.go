@@ -26,6 +26,7 @@ import (
 	"github.com/proviso-authz/proviso/generated/clientset/versioned/fake"
 	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 	"github.com/proviso-authz/proviso/pkg/granular/mappingcontroller"
+	"github.com/proviso-authz/proviso/test/testutil/conflicts"
 )
 
 // mappingRig is a controller whose mappings are in a client that stores whatever it is given,
@@ -45,6 +46,7 @@ func startMappingRig(t *testing.T, client *fake.Clientset, bound time.Duration) 
 
 func startMappingRigOf(t *testing.T, client *fake.Clientset, bound time.Duration, source *mapping.Source) *mappingRig {
 	t.Helper()
+	conflicts.Refuse(t, client)
 	r := &mappingRig{client: client, source: source}
 	controller, err := mappingcontroller.New(mappingcontroller.Config{
 		Client: client, Source: r.source, StalenessBound: bound, Revision: lastRevision,

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs parts of make test-all: in the order that a SEED gives, those whose time in hack/test-all.txt fits into the SECONDS that are left.
-# Prints what it leaves out. On a machine so slow that a part is not done a tenth after that time, the part is stopped, which is no failure.
+# Prints what it leaves out. On a slow machine, a part that still runs when the time and a tenth of it are over is stopped, which is no failure.
 set -o errexit -o nounset -o pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -18,7 +18,7 @@ while read -r _ seconds part; do
 done < <(grep -v '^#' hack/test-all.txt | while read -r seconds part; do echo "$(sha256sum <<<"${seed} ${part}") ${seconds} ${part}"; done | sed 's/ *- / /' | sort)
 export SEED=$((16#$(sha256sum <<<"${seed}" | cut -c1-8)))
 failed=()
-# timeout has a process group of its own, which Ctrl-C does not reach.
+# timeout puts itself and the part into another process group, which Ctrl-C does not reach.
 trap 'kill $!; exit 130' INT TERM
 for part in "${parts[@]}"; do
   if ((SECONDS >= deadline)); then

@@ -33,8 +33,7 @@ import (
 	"github.com/proviso-authz/proviso/test/testutil/conflicts"
 )
 
-// rig is a controller whose policies are in a client that stores whatever it is given, as
-// etcd does.
+// rig is a controller whose policies are in a client that stores whatever it is given, as etcd does, but refuses the status of an old policy.
 type rig struct {
 	client *fake.Clientset
 	source *engine.Source

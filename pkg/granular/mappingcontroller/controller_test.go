@@ -29,8 +29,7 @@ import (
 	"github.com/proviso-authz/proviso/test/testutil/conflicts"
 )
 
-// mappingRig is a controller whose mappings are in a client that stores whatever it is given,
-// as etcd does.
+// mappingRig is a controller whose mappings are in a client that stores whatever it is given, as etcd does, but refuses the status of an old mapping.
 type mappingRig struct {
 	client *fake.Clientset
 	source *mapping.Source

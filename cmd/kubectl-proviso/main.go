@@ -20,9 +20,8 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// Nothing stops the catching of signals: a second one, which timeout sends, must not change the exit code of a command that ends.
+	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	klog.SetLogger(logr.Discard()) // commands print their errors themselves, each once
-	code := kubectl.Run(ctx, os.Args[1:], genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr})
-	stop()
-	os.Exit(code)
+	os.Exit(kubectl.Run(ctx, os.Args[1:], genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}))
 }

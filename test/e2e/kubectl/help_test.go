@@ -6,7 +6,9 @@ SPDX-License-Identifier: Apache-2.0
 package kubectl_test
 
 import (
+	"bufio"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -56,6 +58,34 @@ func TestKubectlHelp(t *testing.T) {
 	paste(kubectlplugin.NewCommand(streams))
 	if count < 40 {
 		t.Errorf("found %d examples", count)
+	}
+}
+
+// TestPlaygroundEnds sends signals to the playground until it ends, as timeout and a terminal may send two: it ends with 0.
+func TestPlaygroundEnds(t *testing.T) {
+	for range 10 {
+		cmd := stack.Shell(t.Context(), "exec kubectl-proviso playground")
+		stdout, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(stdout)
+		for range 2 { // the command catches signals before it prints
+			if !lines.Scan() {
+				t.Fatalf("no line: %v", lines.Err())
+			}
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.Wait() }()
+		for cmd.Process.Signal(os.Interrupt) == nil {
+			continue // until Wait has seen the end
+		}
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -14,12 +14,8 @@ import (
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/component-base/metrics"
-	"k8s.io/component-base/metrics/legacyregistry"
-)
 
-const (
-	metricsNamespace = "proviso"
-	metricsSubsystem = "authorization"
+	"github.com/proviso-authz/proviso/pkg/metricset"
 )
 
 // route is the way in which a condition is evaluated.
@@ -60,44 +56,25 @@ func (s Stage) label() string {
 }
 
 var (
-	authorizerDecisions = metrics.NewCounterVec(&metrics.CounterOpts{
-		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "authorizer_decisions_total", StabilityLevel: metrics.ALPHA,
-		Help: "Answers of the authorizers in the chain, by authorizer and by decision: allow, deny, no_opinion or conditional.",
-	}, []string{"authorizer", "decision"})
-	authorizerErrors = metrics.NewCounterVec(&metrics.CounterOpts{
-		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "authorizer_errors_total", StabilityLevel: metrics.ALPHA,
-		Help: "Answers of the authorizers in the chain that came with an error, by authorizer.",
-	}, []string{"authorizer"})
-	authorizerDuration = metrics.NewHistogramVec(&metrics.HistogramOpts{
-		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "authorizer_duration_seconds", StabilityLevel: metrics.ALPHA,
-		Help:    "Time that the authorizers in the chain took to answer, by authorizer, in seconds.",
-		Buckets: microseconds,
-	}, []string{"authorizer"})
-	evaluations = metrics.NewCounterVec(&metrics.CounterOpts{
-		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "condition_evaluations_total", StabilityLevel: metrics.ALPHA,
-		Help: "Evaluations of conditions at admission, in AuthorizationConditionsReviews and for impersonation, by type (other is any type that this server does not know), by route (in_process, text, or author for a whole set) and by result: true, false, error, residual or unsupported; for an author allow, deny, no_opinion or error.",
-	}, []string{"type", "route", "result"})
-	evaluationDuration = metrics.NewHistogramVec(&metrics.HistogramOpts{
-		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "evaluation_duration_seconds", StabilityLevel: metrics.ALPHA,
-		Help:    "Time to evaluate conditions in seconds, by stage and by route (in_process, text, or author for a whole set). In the stages request, review, check, impersonation and front_door, one observation with route in_process is for all policies that one decision evaluates with what is known of the request. In the stages admission and conditions_review, and with the other routes, it is for one condition or one set.",
-		Buckets: microseconds,
-	}, []string{"stage", "route"})
-	conditionBytes = metrics.NewHistogram(&metrics.HistogramOpts{
-		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "condition_size_bytes", StabilityLevel: metrics.ALPHA,
-		Help:    "Size of the texts of conditions that were returned in reviews, in bytes.",
-		Buckets: metrics.ExponentialBuckets(16, 2, 11), // up to the bound of 10240 and over it
-	})
-)
+	set metricset.Set
 
-// microseconds are buckets from a microsecond, which a decision from memory takes, to ten
-// seconds, after which every call has timed out.
-var microseconds = []float64{1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, .1, .2, .5, 1, 2, 5, 10}
+	authorizerDecisions = set.CounterVec("proviso_authorization_authorizer_decisions_total", []string{"authorizer", "decision"},
+		"Answers of the authorizers in the chain, by authorizer and by decision: allow, deny, no_opinion or conditional.")
+	authorizerErrors = set.CounterVec("proviso_authorization_authorizer_errors_total", []string{"authorizer"},
+		"Answers of the authorizers in the chain that came with an error, by authorizer.")
+	authorizerDuration = set.HistogramVec("proviso_authorization_authorizer_duration_seconds", []string{"authorizer"}, metricset.Microseconds,
+		"Time that the authorizers in the chain took to answer, by authorizer, in seconds.")
+	evaluations = set.CounterVec("proviso_authorization_condition_evaluations_total", []string{"type", "route", "result"},
+		"Evaluations of conditions at admission, in AuthorizationConditionsReviews and for impersonation, by type (other is any type that this server does not know), by route (in_process, text, or author for a whole set) and by result: true, false, error, residual or unsupported; for an author allow, deny, no_opinion or error.")
+	evaluationDuration = set.HistogramVec("proviso_authorization_evaluation_duration_seconds", []string{"stage", "route"}, metricset.Microseconds,
+		"Time to evaluate conditions in seconds, by stage and by route (in_process, text, or author for a whole set). In the stages request, review, check, impersonation and front_door, one observation with route in_process is for all policies that one decision evaluates with what is known of the request. In the stages admission and conditions_review, and with the other routes, it is for one condition or one set.")
+	conditionBytes = set.Histogram("proviso_authorization_condition_size_bytes", metrics.ExponentialBuckets(16, 2, 11), // up to the bound of 10240 and over it
+		"Size of the texts of conditions that were returned in reviews, in bytes.")
+)
 
 // RegisterMetrics registers the metrics of the package, once. It must be called before a metric is used,
 // because registering a metric that is in use is a race.
-var RegisterMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(authorizerDecisions, authorizerErrors, authorizerDuration, evaluations, evaluationDuration, conditionBytes)
-})
+var RegisterMetrics = sync.OnceFunc(set.Register)
 
 // labels of decisions and outcomes.
 const (

@@ -10,41 +10,25 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/component-base/metrics"
-	"k8s.io/component-base/metrics/legacyregistry"
-
 	"github.com/proviso-authz/proviso/pkg/authorization"
-)
-
-const (
-	metricsNamespace = "proviso"
-	metricsSubsystem = "enforcement"
+	"github.com/proviso-authz/proviso/pkg/metricset"
 )
 
 var (
-	decisions = metrics.NewCounterVec(&metrics.CounterOpts{
-		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "decisions_total", StabilityLevel: metrics.ALPHA,
-		Help: "Number of requests by the decision before their body was read: allow, conditional or deny.",
-	}, []string{"decision"})
-	results = metrics.NewCounterVec(&metrics.CounterOpts{
-		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "results_total", StabilityLevel: metrics.ALPHA,
-		Help: "Number of conditional decisions by their result at admission: allow, deny, or error if the decision was denied because of an error. An update is counted for each attempt, a deletecollection for each object.",
-	}, []string{"result"})
-	duration = metrics.NewHistogramVec(&metrics.HistogramOpts{
-		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "duration_seconds", StabilityLevel: metrics.ALPHA,
-		Help:    "Time to evaluate a conditional decision at admission, by result, in seconds.",
-		Buckets: []float64{1e-6, 2e-6, 5e-6, 1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, .1, .2, .5, 1, 2, 5, 10},
-	}, []string{"result"})
-	neverEvaluated = metrics.NewCounter(&metrics.CounterOpts{
-		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "never_evaluated_total", StabilityLevel: metrics.ALPHA,
-		Help: "Number of requests that succeeded on conditions that were never evaluated. Any value but zero is a bug.",
-	})
+	set metricset.Set
+
+	decisions = set.CounterVec("proviso_enforcement_decisions_total", []string{"decision"},
+		"Number of requests by the decision before their body was read: allow, conditional or deny.")
+	results = set.CounterVec("proviso_enforcement_results_total", []string{"result"},
+		"Number of conditional decisions by their result at admission: allow, deny, or error if the decision was denied because of an error. An update is counted for each attempt, a deletecollection for each object.")
+	duration = set.HistogramVec("proviso_enforcement_duration_seconds", []string{"result"}, metricset.Microseconds,
+		"Time to evaluate a conditional decision at admission, by result, in seconds.")
+	neverEvaluated = set.Counter("proviso_enforcement_never_evaluated_total",
+		"Number of requests that succeeded on conditions that were never evaluated. Any value but zero is a bug.")
 )
 
 // RegisterMetrics registers the metrics of the package, once.
-var RegisterMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(decisions, results, duration, neverEvaluated)
-})
+var RegisterMetrics = sync.OnceFunc(set.Register)
 
 // The labels of decisions and results.
 const (

@@ -10,31 +10,22 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/component-base/metrics"
-	"k8s.io/component-base/metrics/legacyregistry"
+	"github.com/proviso-authz/proviso/pkg/metricset"
 )
 
 var (
-	evaluations = metrics.NewCounterVec(&metrics.CounterOpts{
-		Namespace: "proviso", Subsystem: "granular", Name: "evaluations_total", StabilityLevel: metrics.ALPHA,
-		Help: "Writes whose changed fields were checked, by side, include or exclude, and by result: allow, refuse, or error if the check failed and the write was refused.",
-	}, []string{"side", "result"})
-	checks = metrics.NewHistogramVec(&metrics.HistogramOpts{
-		Namespace: "proviso", Subsystem: "granular", Name: "checks", StabilityLevel: metrics.ALPHA,
-		Help:    "Authorization checks that the fields of one write caused, by side.",
-		Buckets: []float64{0, 1, 2, 3, 4, 6, 8, 12, 16, 32, 64},
-	}, []string{"side"})
-	duration = metrics.NewHistogramVec(&metrics.HistogramOpts{
-		Namespace: "proviso", Subsystem: "granular", Name: "duration_seconds", StabilityLevel: metrics.ALPHA,
-		Help:    "Time that it took to compare the objects of a write and to check its fields, by side, in seconds.",
-		Buckets: []float64{1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, .1, .2, .5, 1, 2, 5, 10},
-	}, []string{"side"})
+	set metricset.Set
+
+	evaluations = set.CounterVec("proviso_granular_evaluations_total", []string{"side", "result"},
+		"Writes whose changed fields were checked, by side, include or exclude, and by result: allow, refuse, or error if the check failed and the write was refused.")
+	checks = set.HistogramVec("proviso_granular_checks", []string{"side"}, []float64{0, 1, 2, 3, 4, 6, 8, 12, 16, 32, 64},
+		"Authorization checks that the fields of one write caused, by side.")
+	duration = set.HistogramVec("proviso_granular_duration_seconds", []string{"side"}, []float64{1e-5, 2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2, .1, .2, .5, 1, 2, 5, 10},
+		"Time that it took to compare the objects of a write and to check its fields, by side, in seconds.")
 )
 
 // RegisterMetrics registers the metrics of the package, once.
-var RegisterMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(evaluations, checks, duration)
-})
+var RegisterMetrics = sync.OnceFunc(set.Register)
 
 // measure records the result, the number of verbs and the duration of a check that began at start.
 func measure(ctx context.Context, start time.Time, mode string, result Result) {

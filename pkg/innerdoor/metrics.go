@@ -9,15 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"k8s.io/component-base/metrics"
-	"k8s.io/component-base/metrics/legacyregistry"
-
 	"github.com/proviso-authz/proviso/pkg/authorization"
-)
-
-const (
-	metricsNamespace = "proviso"
-	metricsSubsystem = "webhook_admit"
+	"github.com/proviso-authz/proviso/pkg/metricset"
 )
 
 // The values of the label decision.
@@ -43,33 +36,22 @@ const (
 )
 
 var (
-	requests = metrics.NewCounterVec(&metrics.CounterOpts{
-		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "requests_total", StabilityLevel: metrics.ALPHA,
-		Help: "Number of AdmissionReviews that the inner door decided, by decision: allowed or denied.",
-	}, []string{"decision"})
-	refusals = metrics.NewCounterVec(&metrics.CounterOpts{
-		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "refusals_total", StabilityLevel: metrics.ALPHA,
-		Help: "Number of requests to the inner door that are not answered with an AdmissionReview, by HTTP status code. kube-apiserver then refuses the write.",
-	}, []string{"code"})
-	undecided = metrics.NewCounterVec(&metrics.CounterOpts{
-		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "undecided_total", StabilityLevel: metrics.ALPHA,
-		Help: "Number of writes that the inner door refused without a decision, by cause: other_manifest (kube-apiserver has a manifest that was written from another configuration), other_write (a write that the manifest does not send), no_memory (too many long reviews at the same time), no_slot (too many writes at the same time), too_late, or panic (a mistake in Proviso, which its log shows).",
-	}, []string{"cause"})
-	conditionsAnswers = metrics.NewCounterVec(&metrics.CounterOpts{
-		Namespace: metricsNamespace, Subsystem: "webhook_conditions", Name: "answers_total", StabilityLevel: metrics.ALPHA,
-		Help: "Number of AuthorizationConditionsReviews of kube-apiservers that handle conditional decisions, by answer: allowed, denied, no_opinion or refused (without a decision, so that kube-apiserver refuses the write).",
-	}, []string{"answer"})
-	duration = metrics.NewHistogramVec(&metrics.HistogramOpts{
-		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "duration_seconds", StabilityLevel: metrics.ALPHA,
-		Help:    "Time to read and decide an AdmissionReview at the inner door, by decision, in seconds.",
-		Buckets: []float64{0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5},
-	}, []string{"decision"})
+	set metricset.Set
+
+	requests = set.CounterVec("proviso_webhook_admit_requests_total", []string{"decision"},
+		"Number of AdmissionReviews that the inner door decided, by decision: allowed or denied.")
+	refusals = set.CounterVec("proviso_webhook_admit_refusals_total", []string{"code"},
+		"Number of requests to the inner door that are not answered with an AdmissionReview, by HTTP status code. kube-apiserver then refuses the write.")
+	undecided = set.CounterVec("proviso_webhook_admit_undecided_total", []string{"cause"},
+		"Number of writes that the inner door refused without a decision, by cause: other_manifest (kube-apiserver has a manifest that was written from another configuration), other_write (a write that the manifest does not send), no_memory (too many long reviews at the same time), no_slot (too many writes at the same time), too_late, or panic (a mistake in Proviso, which its log shows).")
+	conditionsAnswers = set.CounterVec("proviso_webhook_conditions_answers_total", []string{"answer"},
+		"Number of AuthorizationConditionsReviews of kube-apiservers that handle conditional decisions, by answer: allowed, denied, no_opinion or refused (without a decision, so that kube-apiserver refuses the write).")
+	duration = set.HistogramVec("proviso_webhook_admit_duration_seconds", []string{"decision"}, []float64{0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5},
+		"Time to read and decide an AdmissionReview at the inner door, by decision, in seconds.")
 )
 
 // RegisterMetrics registers the metrics of the package, once.
-var RegisterMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(requests, refusals, undecided, conditionsAnswers, duration)
-})
+var RegisterMetrics = sync.OnceFunc(set.Register)
 
 func observe(allowed bool, took time.Duration) {
 	decision := decisionDenied

@@ -15,6 +15,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/barrier"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/metricset"
 )
 
 // The states that a policy is counted under.
@@ -25,22 +26,16 @@ const (
 )
 
 var (
-	policies = metrics.NewGaugeVec(&metrics.GaugeOpts{
-		Namespace: "proviso", Subsystem: "policy", Name: "policies", StabilityLevel: metrics.ALPHA,
-		Help: "Number of policies by state: ready, last_good (does not compile, an earlier compilation is used) or broken (does not compile, fails closed).",
-	}, []string{"state"})
-	compileFailures = metrics.NewCounter(&metrics.CounterOpts{
-		Namespace: "proviso", Subsystem: "policy", Name: "compile_failures_total", StabilityLevel: metrics.ALPHA,
-		Help: "Number of times that a stored policy could not be compiled.",
-	})
-	snapshotRevision = metrics.NewGauge(&metrics.GaugeOpts{
-		Namespace: "proviso", Subsystem: "policy", Name: "snapshot_revision", StabilityLevel: metrics.ALPHA,
-		Help: "Revision of the snapshot of policies that decides, counted from the start of the process.",
-	})
-	snapshotTimestamp = metrics.NewGauge(&metrics.GaugeOpts{
-		Namespace: "proviso", Subsystem: "policy", Name: "snapshot_timestamp_seconds", StabilityLevel: metrics.ALPHA,
-		Help: "Time at which the snapshot of policies that decides was made, in seconds since the epoch.",
-	})
+	set metricset.Set
+
+	policies = set.GaugeVec("proviso_policy_policies", []string{"state"},
+		"Number of policies by state: ready, last_good (does not compile, an earlier compilation is used) or broken (does not compile, fails closed).")
+	compileFailures = set.Counter("proviso_policy_compile_failures_total",
+		"Number of times that a stored policy could not be compiled.")
+	snapshotRevision = set.Gauge("proviso_policy_snapshot_revision",
+		"Revision of the snapshot of policies that decides, counted from the start of the process.")
+	snapshotTimestamp = set.Gauge("proviso_policy_snapshot_timestamp_seconds",
+		"Time at which the snapshot of policies that decides was made, in seconds since the epoch.")
 )
 
 const helpOfEvaluations = "Number of times that a decision or the enforcement of conditions evaluated a policy that matches a request, by policy, by the effect of the policy, and by result: true (its condition is true, or it has none), false, residual (it depends on data that is not known yet) or error. A ClusterAuthorizationPolicy has no policy_namespace. Policies beyond a bound are counted together, under the name _other."
@@ -105,7 +100,7 @@ func collect(ch chan<- metrics.Metric, desc *metrics.Desc, tallies *engine.Talli
 
 // RegisterMetrics registers the metrics of the package, once.
 var RegisterMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(policies, compileFailures, snapshotRevision, snapshotTimestamp)
+	set.Register()
 	legacyregistry.CustomMustRegister(&collected)
 })
 

@@ -8,18 +8,15 @@ package registration
 import (
 	"sync"
 
-	"k8s.io/component-base/metrics"
-	"k8s.io/component-base/metrics/legacyregistry"
+	"github.com/proviso-authz/proviso/pkg/metricset"
 )
 
-var versionState = metrics.NewGaugeVec(&metrics.GaugeOpts{
-	Namespace: "proviso", Subsystem: "registration", Name: "state", StabilityLevel: metrics.ALPHA,
-	Help: "Which server kube-apiserver calls for the resources of Proviso, by group and state: 1 for the state of the group, 0 for the others. The states are proviso, unavailable (Proviso, but kube-apiserver does not reach it), missing (no APIService), kube_apiserver (kube-apiserver serves the version itself or owns its APIService), another_server, and unknown.",
-}, []string{"group", "state"})
+var set metricset.Set
 
-var registerMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(versionState)
-})
+var versionState = set.GaugeVec("proviso_registration_state", []string{"group", "state"},
+	"Which server kube-apiserver calls for the resources of Proviso, by group and state: 1 for the state of the group, 0 for the others. The states are proviso, unavailable (Proviso, but kube-apiserver does not reach it), missing (no APIService), kube_apiserver (kube-apiserver serves the version itself or owns its APIService), another_server, and unknown.")
+
+var registerMetrics = sync.OnceFunc(set.Register)
 
 // measure sets the metric for each version: 1 for its current state, and 0 for all others.
 func (w *Watcher) measure() {

@@ -95,35 +95,19 @@ func declaredMetrics(t *testing.T) []metric {
 	return found
 }
 
-// metricOf reads metrics.New…(&metrics.…Opts{…}, labels).
+// metricOf reads set.…(name, …, help), with the labels between.
 func metricOf(call *ast.CallExpr, constants map[string]string) (metric, bool) {
 	function, ok := call.Fun.(*ast.SelectorExpr)
-	if !ok || len(call.Args) == 0 || !strings.HasPrefix(function.Sel.Name, "New") {
+	if !ok || fmt.Sprint(function.X) != "set" || len(call.Args) < 2 {
 		return metric{}, false
-	}
-	options, ok := call.Args[0].(*ast.UnaryExpr)
-	if !ok {
-		return metric{}, false
-	}
-	literal, ok := options.X.(*ast.CompositeLit)
-	if !ok || !strings.HasSuffix(fmt.Sprint(literal.Type), "Opts}") {
-		return metric{}, false
-	}
-	fields := map[string]string{}
-	for _, element := range literal.Elts {
-		if pair, ok := element.(*ast.KeyValueExpr); ok {
-			fields[fmt.Sprint(pair.Key)] = stringOf(pair.Value, constants)
-		}
 	}
 	m := metric{
-		name: strings.Join([]string{fields["Namespace"], fields["Subsystem"], fields["Name"]}, "_"),
-		kind: strings.TrimSuffix(strings.TrimPrefix(function.Sel.Name, "New"), "Vec"), stability: fields["StabilityLevel"], help: fields["Help"],
+		name: stringOf(call.Args[0], constants), kind: strings.TrimSuffix(function.Sel.Name, "Vec"),
+		stability: "ALPHA", help: stringOf(call.Args[len(call.Args)-1], constants),
 	}
-	if len(call.Args) > 1 {
-		if labels, ok := call.Args[1].(*ast.CompositeLit); ok {
-			for _, l := range labels.Elts {
-				m.labels = append(m.labels, stringOf(l, constants))
-			}
+	if labels, ok := call.Args[1].(*ast.CompositeLit); ok && strings.HasSuffix(function.Sel.Name, "Vec") {
+		for _, l := range labels.Elts {
+			m.labels = append(m.labels, stringOf(l, constants))
 		}
 	}
 	return m, true

@@ -14,12 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/component-base/metrics"
-	"k8s.io/component-base/metrics/legacyregistry"
-)
 
-const (
-	metricsNamespace = "proviso"
-	metricsSubsystem = "authorization"
+	"github.com/proviso-authz/proviso/pkg/metricset"
 )
 
 // The results of a call, named as in the metrics of Kubernetes.
@@ -34,46 +30,28 @@ const (
 var buckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
 
 var (
-	evaluations = metrics.NewCounterVec(&metrics.CounterOpts{
-		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "webhook_evaluations_total", StabilityLevel: metrics.ALPHA,
-		Help: "Number of round trips to authorization webhooks, by name, result (success, error, timeout or canceled), and the form in which conditions are requested: kep, upstream or none.",
-	}, []string{"name", "result", "form"})
-	durations = metrics.NewHistogramVec(&metrics.HistogramOpts{
-		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "webhook_duration_seconds", StabilityLevel: metrics.ALPHA,
-		Help: "Latency of round trips to authorization webhooks in seconds, by name and result.", Buckets: buckets,
-	}, []string{"name", "result"})
-	failOpen = metrics.NewCounterVec(&metrics.CounterOpts{
-		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "webhook_evaluations_fail_open_total", StabilityLevel: metrics.ALPHA,
-		Help: "Number of NoOpinion results because of a failure of an authorization webhook, by name and result: error or timeout.",
-	}, []string{"name", "result"})
-	cacheHits = metrics.NewCounterVec(&metrics.CounterOpts{
-		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "webhook_cache_hits_total", StabilityLevel: metrics.ALPHA,
-		Help: "Number of decisions of authorization webhooks that came from the cache, by name.",
-	}, []string{"name"})
-	conditionsEvaluations = metrics.NewCounterVec(&metrics.CounterOpts{
-		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "webhook_conditions_evaluations_total", StabilityLevel: metrics.ALPHA,
-		Help: "Number of round trips to authorization webhooks for the evaluation of conditions that cannot be evaluated in process, by name, result and form: kep or upstream.",
-	}, []string{"name", "result", "form"})
-	conditionsDurations = metrics.NewHistogramVec(&metrics.HistogramOpts{
-		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "webhook_conditions_duration_seconds", StabilityLevel: metrics.ALPHA,
-		Help: "Latency of round trips to authorization webhooks for the evaluation of conditions in seconds, by name and result.", Buckets: buckets,
-	}, []string{"name", "result"})
-	reloads = metrics.NewCounterVec(&metrics.CounterOpts{
-		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "config_controller_automatic_reloads_total", StabilityLevel: metrics.ALPHA,
-		Help: "Number of attempts to reload the authorization configuration, by status: success or failure.",
-	}, []string{"status"})
-	lastReload = metrics.NewGaugeVec(&metrics.GaugeOpts{
-		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "config_controller_automatic_reload_last_timestamp_seconds", StabilityLevel: metrics.ALPHA,
-		Help: "Time of the last attempt to reload the authorization configuration in seconds since the epoch, by status: success or failure.",
-	}, []string{"status"})
-	pendingReviews = metrics.NewGaugeVec(&metrics.GaugeOpts{
-		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "kube_apiserver_checks", StabilityLevel: metrics.ALPHA,
-		Help: "Number of SubjectAccessReviews to kube-apiserver at the moment, by state: in_flight, or waiting for their turn.",
-	}, []string{"state"})
-	refusals = metrics.NewCounterVec(&metrics.CounterOpts{
-		Namespace: metricsNamespace, Subsystem: metricsSubsystem, Name: "kube_apiserver_refusals_total", StabilityLevel: metrics.ALPHA,
-		Help: "Number of SubjectAccessReviews that were not sent to kube-apiserver, and counted as Deny, because too many others were in flight, by reason: user (too many of the same user waited), all (too many of all users waited) or timeout (waited too long).",
-	}, []string{"reason"})
+	set metricset.Set
+
+	evaluations = set.CounterVec("proviso_authorization_webhook_evaluations_total", []string{"name", "result", "form"},
+		"Number of round trips to authorization webhooks, by name, result (success, error, timeout or canceled), and the form in which conditions are requested: kep, upstream or none.")
+	durations = set.HistogramVec("proviso_authorization_webhook_duration_seconds", []string{"name", "result"}, buckets,
+		"Latency of round trips to authorization webhooks in seconds, by name and result.")
+	failOpen = set.CounterVec("proviso_authorization_webhook_evaluations_fail_open_total", []string{"name", "result"},
+		"Number of NoOpinion results because of a failure of an authorization webhook, by name and result: error or timeout.")
+	cacheHits = set.CounterVec("proviso_authorization_webhook_cache_hits_total", []string{"name"},
+		"Number of decisions of authorization webhooks that came from the cache, by name.")
+	conditionsEvaluations = set.CounterVec("proviso_authorization_webhook_conditions_evaluations_total", []string{"name", "result", "form"},
+		"Number of round trips to authorization webhooks for the evaluation of conditions that cannot be evaluated in process, by name, result and form: kep or upstream.")
+	conditionsDurations = set.HistogramVec("proviso_authorization_webhook_conditions_duration_seconds", []string{"name", "result"}, buckets,
+		"Latency of round trips to authorization webhooks for the evaluation of conditions in seconds, by name and result.")
+	reloads = set.CounterVec("proviso_authorization_config_controller_automatic_reloads_total", []string{"status"},
+		"Number of attempts to reload the authorization configuration, by status: success or failure.")
+	lastReload = set.GaugeVec("proviso_authorization_config_controller_automatic_reload_last_timestamp_seconds", []string{"status"},
+		"Time of the last attempt to reload the authorization configuration in seconds since the epoch, by status: success or failure.")
+	pendingReviews = set.GaugeVec("proviso_authorization_kube_apiserver_checks", []string{"state"},
+		"Number of SubjectAccessReviews to kube-apiserver at the moment, by state: in_flight, or waiting for their turn.")
+	refusals = set.CounterVec("proviso_authorization_kube_apiserver_refusals_total", []string{"reason"},
+		"Number of SubjectAccessReviews that were not sent to kube-apiserver, and counted as Deny, because too many others were in flight, by reason: user (too many of the same user waited), all (too many of all users waited) or timeout (waited too long).")
 )
 
 // The values of the labels state and reason.
@@ -86,9 +64,7 @@ const (
 )
 
 // RegisterMetrics registers the metrics of the package, once.
-var RegisterMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(evaluations, durations, failOpen, cacheHits, conditionsEvaluations, conditionsDurations, reloads, lastReload, pendingReviews, refusals)
-})
+var RegisterMetrics = sync.OnceFunc(set.Register)
 
 // roundTrips has the metrics of the calls with one kind of review.
 type roundTrips struct {

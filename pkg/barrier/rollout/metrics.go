@@ -8,27 +8,22 @@ package rollout
 import (
 	"sync"
 
-	"k8s.io/component-base/metrics"
-	"k8s.io/component-base/metrics/legacyregistry"
+	"github.com/proviso-authz/proviso/pkg/metricset"
 )
 
 var (
-	policies = metrics.NewGaugeVec(&metrics.GaugeOpts{
-		Namespace: "proviso", Subsystem: "barrier_rollout", Name: "policies", StabilityLevel: metrics.ALPHA,
-		Help: "Number of Deny policies by the phase of their barrier as this replica knows it: absent (no rule can be translated), pending (not every kube-apiserver is known to have loaded it) or active.",
-	}, []string{"phase"})
-	isLoaded = metrics.NewGaugeVec(&metrics.GaugeOpts{
-		Namespace: "proviso", Subsystem: "barrier_rollout", Name: "server_loaded", StabilityLevel: metrics.ALPHA,
-		Help: "Whether a kube-apiserver has shown that it has loaded all barriers that are written, by server: 1 or 0.",
-	}, []string{"server"})
-	probes = metrics.NewCounterVec(&metrics.CounterOpts{
-		Namespace: "proviso", Subsystem: "barrier_rollout", Name: "probes_total", StabilityLevel: metrics.ALPHA,
-		Help: "Number of rounds of probes at one kube-apiserver, by result: loaded, behind (it has not loaded the last barriers yet), passed (it enforces no barriers) or failed.",
-	}, []string{"result"})
+	set metricset.Set
+
+	policies = set.GaugeVec("proviso_barrier_rollout_policies", []string{"phase"},
+		"Number of Deny policies by the phase of their barrier as this replica knows it: absent (no rule can be translated), pending (not every kube-apiserver is known to have loaded it) or active.")
+	isLoaded = set.GaugeVec("proviso_barrier_rollout_server_loaded", []string{"server"},
+		"Whether a kube-apiserver has shown that it has loaded all barriers that are written, by server: 1 or 0.")
+	probes = set.CounterVec("proviso_barrier_rollout_probes_total", []string{"result"},
+		"Number of rounds of probes at one kube-apiserver, by result: loaded, behind (it has not loaded the last barriers yet), passed (it enforces no barriers) or failed.")
 )
 
 var registerMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(policies, isLoaded, probes)
+	set.Register()
 	for _, o := range outcomes {
 		probes.WithLabelValues(string(o)).Add(0)
 	}

@@ -8,8 +8,7 @@ package mappingcontroller
 import (
 	"sync"
 
-	"k8s.io/component-base/metrics"
-	"k8s.io/component-base/metrics/legacyregistry"
+	"github.com/proviso-authz/proviso/pkg/metricset"
 )
 
 // The states of a mapping.
@@ -19,10 +18,10 @@ const (
 	stateBroken        = "broken"        // it is not valid
 )
 
-var mappings = metrics.NewGaugeVec(&metrics.GaugeOpts{
-	Namespace: "proviso", Subsystem: "policy", Name: "field_permission_mappings", StabilityLevel: metrics.ALPHA,
-	Help: "Number of mappings of fields by state: ready, contradicting (some of it contradicts another one, and covers nothing) or broken (not valid, covers nothing).",
-}, []string{"state"})
+var set metricset.Set
+
+var mappings = set.GaugeVec("proviso_policy_field_permission_mappings", []string{"state"},
+	"Number of mappings of fields by state: ready, contradicting (some of it contradicts another one, and covers nothing) or broken (not valid, covers nothing).")
 
 // RegisterMetrics registers the metrics of the package, once.
-var RegisterMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(mappings) })
+var RegisterMetrics = sync.OnceFunc(set.Register)

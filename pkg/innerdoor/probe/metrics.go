@@ -8,27 +8,22 @@ package probe
 import (
 	"sync"
 
-	"k8s.io/component-base/metrics"
-	"k8s.io/component-base/metrics/legacyregistry"
+	"github.com/proviso-authz/proviso/pkg/metricset"
 )
 
 var (
-	known = metrics.NewGaugeVec(&metrics.GaugeOpts{
-		Namespace: "proviso", Subsystem: "inner_door", Name: "known", StabilityLevel: metrics.ALPHA,
-		Help: "Whether this replica lets writes pass on conditions for a kube-apiserver, by server: 1 if the server is known to call the inner door and this replica answers its checks, 0 otherwise. Where there are several replicas, the largest value counts.",
-	}, []string{"server"})
-	calls = metrics.NewGaugeVec(&metrics.GaugeOpts{
-		Namespace: "proviso", Subsystem: "inner_door", Name: "called", StabilityLevel: metrics.ALPHA,
-		Help: "Whether the last canaries of this replica show that a kube-apiserver calls the inner door, by server: 1 or 0.",
-	}, []string{"server"})
-	rounds = metrics.NewCounterVec(&metrics.CounterOpts{
-		Namespace: "proviso", Subsystem: "inner_door", Name: "probes_total", StabilityLevel: metrics.ALPHA,
-		Help: "Number of rounds of canaries at one kube-apiserver, by result: good, elsewhere (another replica answers the checks of the server), passed (the server does not call the inner door), other_manifest, failed, cached (the server reuses answers), or contradictory (checks with several certificates).",
-	}, []string{"result"})
+	set metricset.Set
+
+	known = set.GaugeVec("proviso_inner_door_known", []string{"server"},
+		"Whether this replica lets writes pass on conditions for a kube-apiserver, by server: 1 if the server is known to call the inner door and this replica answers its checks, 0 otherwise. Where there are several replicas, the largest value counts.")
+	calls = set.GaugeVec("proviso_inner_door_called", []string{"server"},
+		"Whether the last canaries of this replica show that a kube-apiserver calls the inner door, by server: 1 or 0.")
+	rounds = set.CounterVec("proviso_inner_door_probes_total", []string{"result"},
+		"Number of rounds of canaries at one kube-apiserver, by result: good, elsewhere (another replica answers the checks of the server), passed (the server does not call the inner door), other_manifest, failed, cached (the server reuses answers), or contradictory (checks with several certificates).")
 )
 
 var registerMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(known, calls, rounds)
+	set.Register()
 	for _, result := range results {
 		rounds.WithLabelValues(string(result)).Add(0)
 	}

@@ -55,6 +55,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/registry/policy/authorizationpolicy"
 	"github.com/proviso-authz/proviso/pkg/registry/policy/enforcementconfiguration"
 	"github.com/proviso-authz/proviso/pkg/registry/policy/fieldpermissionmapping"
+	"github.com/proviso-authz/proviso/pkg/registry/stored"
 	"github.com/proviso-authz/proviso/pkg/registry/virtual"
 )
 
@@ -547,27 +548,19 @@ func (c CompletedConfig) policyGroup(types *typechecking.Checker, places *status
 	if err != nil {
 		return nil, nil, err
 	}
-	revisions := map[string]revision{
-		clusterPoliciesResource: cluster.Policy.Revision, policiesResource: namespaced.Policy.Revision, configurationsResource: configurations.Configuration.Revision,
-	}
-	group := genericapiserver.NewDefaultAPIGroupInfo(policyapi.GroupName, Scheme, ParameterCodec, Codecs)
-	group.VersionedResourcesStorageMap[policyv1alpha1.SchemeGroupVersion.Version] = map[string]rest.Storage{
-		clusterPoliciesResource:             cluster.Policy,
-		clusterPoliciesResource + "/status": cluster.Status,
-		policiesResource:                    namespaced.Policy,
-		policiesResource + "/status":        namespaced.Status,
-		configurationsResource:              configurations.Configuration,
-		configurationsResource + "/status":  configurations.Status,
-	}
+	all := map[string]*stored.Storage{clusterPoliciesResource: cluster, policiesResource: namespaced, configurationsResource: configurations}
 	if c.extra.Mappings != nil {
-		mappings, err := fieldpermissionmapping.NewStorage(Scheme, c.generic.RESTOptionsGetter, barriers.mappingChecker(c.checkMapping), barriers.mappingWarner(c.innerDoorManifest()), c.extra.Chains.Reviews)
+		all[mappingsResource], err = fieldpermissionmapping.NewStorage(Scheme, c.generic.RESTOptionsGetter, barriers.mappingChecker(c.checkMapping), barriers.mappingWarner(c.innerDoorManifest()), c.extra.Chains.Reviews)
 		if err != nil {
 			return nil, nil, err
 		}
-		stored := group.VersionedResourcesStorageMap[policyv1alpha1.SchemeGroupVersion.Version]
-		stored[mappingsResource], stored[mappingsResource+"/status"] = mappings.Mapping, mappings.Status
-		revisions[mappingsResource] = mappings.Mapping.Revision
 	}
+	storages, revisions := map[string]rest.Storage{}, map[string]revision{}
+	for resource, s := range all {
+		storages[resource], storages[resource+"/status"], revisions[resource] = s.Objects, s.Status, s.Objects.Revision
+	}
+	group := genericapiserver.NewDefaultAPIGroupInfo(policyapi.GroupName, Scheme, ParameterCodec, Codecs)
+	group.VersionedResourcesStorageMap[policyv1alpha1.SchemeGroupVersion.Version] = storages
 	return &group, revisions, nil
 }
 
@@ -601,7 +594,7 @@ func (c CompletedConfig) demoGroup() (*genericapiserver.APIGroupInfo, error) {
 	}
 	group := genericapiserver.NewDefaultAPIGroupInfo(demoapi.GroupName, Scheme, ParameterCodec, Codecs)
 	group.VersionedResourcesStorageMap[demov1alpha1.SchemeGroupVersion.Version] = map[string]rest.Storage{
-		"virtualmachines":         machines.VirtualMachine,
+		"virtualmachines":         machines.Objects,
 		"virtualmachines/status":  machines.Status,
 		"virtualmachines/console": machines.Console,
 	}

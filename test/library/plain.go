@@ -61,7 +61,7 @@ func New(o Options) (*genericapiserver.GenericAPIServer, error) {
 		return nil, err
 	}
 	group := genericapiserver.NewDefaultAPIGroupInfo(demo.GroupName, apiserver.Scheme, apiserver.ParameterCodec, apiserver.Codecs)
-	group.VersionedResourcesStorageMap[v1alpha1.SchemeGroupVersion.Version] = map[string]rest.Storage{"virtualmachines": machines.VirtualMachine}
+	group.VersionedResourcesStorageMap[v1alpha1.SchemeGroupVersion.Version] = map[string]rest.Storage{"virtualmachines": machines.Objects}
 	if err := enforce(config, &group); err != nil { // added for conditional authorization
 		return nil, err
 	}

@@ -129,12 +129,12 @@ func newFixture(t *testing.T, change func(*kind, *calls)) *fixture {
 		change(&k, c)
 	}
 	scheme := store.Scheme(install.Install, v1alpha1.SchemeGroupVersion)
-	objects, status, err := stored.New(k, scheme, store.Options(t, scheme, v1alpha1.SchemeGroupVersion, "virtualmachines"))
+	storage, err := stored.New(k, scheme, store.Options(t, scheme, v1alpha1.SchemeGroupVersion, "virtualmachines"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(objects.Destroy)
-	return &fixture{REST: objects, status: status, calls: c}
+	t.Cleanup(storage.Objects.Destroy)
+	return &fixture{REST: storage.Objects, status: storage.Status, calls: c}
 }
 
 // ctx is the context of a request by alice in the namespace n, or in none for a kind without namespaces.

@@ -70,10 +70,18 @@ type Kind[T runtime.Object, Spec, Status any] struct {
 
 var errNoGuard = errors.New("without a guard, every author could write every object: use Unguarded if that is intended")
 
-// New returns the endpoints of a kind: its objects, and their status.
-func New[T runtime.Object, Spec, Status any](k Kind[T, Spec, Status], scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter) (*REST, *StatusREST, error) {
+// Storage holds the endpoints of a kind.
+type Storage struct {
+	// Objects serves the objects themselves.
+	Objects *REST
+	// Status serves their status.
+	Status *StatusREST
+}
+
+// New returns the endpoints of a kind.
+func New[T runtime.Object, Spec, Status any](k Kind[T, Spec, Status], scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter) (*Storage, error) {
 	if k.Guard == nil {
-		return nil, nil, fmt.Errorf("%s: %w", k.Resource, errNoGuard)
+		return nil, fmt.Errorf("%s: %w", k.Resource, errNoGuard)
 	}
 	objects := strategy[T, Spec, Status]{ObjectTyper: scheme, NameGenerator: names.SimpleNameGenerator, kind: k}
 	store := &genericregistry.Store{
@@ -90,9 +98,11 @@ func New[T runtime.Object, Spec, Status any](k Kind[T, Spec, Status], scheme *ru
 		TableConvertor: objects,
 	}
 	if err := store.CompleteWithOptions(&generic.StoreOptions{RESTOptions: optsGetter}); err != nil {
-		return nil, nil, fmt.Errorf("completing the store of %s: %w", k.Resource, err)
+		return nil, fmt.Errorf("completing the store of %s: %w", k.Resource, err)
 	}
 	status := *store
 	status.UpdateStrategy, status.ResetFieldsStrategy = statusStrategy[T, Spec, Status]{objects}, statusStrategy[T, Spec, Status]{objects}
-	return &REST{Store: store, guard: k.Guard, begin: k.Begin, shortNames: k.ShortNames, categories: k.Categories}, &StatusREST{store: &status}, nil
+	return &Storage{
+		Objects: &REST{Store: store, guard: k.Guard, begin: k.Begin, shortNames: k.ShortNames, categories: k.Categories}, Status: &StatusREST{store: &status},
+	}, nil
 }

@@ -36,9 +36,9 @@ import (
 func TestNewNeedsGuard(t *testing.T) {
 	t.Parallel()
 	kind := stored.Kind[runtime.Object, any, any]{Resource: schema.GroupResource{Group: "example.com", Resource: "things"}}
-	objects, status, err := stored.New(kind, runtime.NewScheme(), nil)
-	if err == nil || !strings.Contains(err.Error(), "things.example.com: without a guard") || objects != nil || status != nil {
-		t.Errorf("got %v, %v, %v, want an error about the guard", objects, status, err)
+	storage, err := stored.New(kind, runtime.NewScheme(), nil)
+	if err == nil || !strings.Contains(err.Error(), "things.example.com: without a guard") || storage != nil {
+		t.Errorf("got %v, %v, want an error about the guard", storage, err)
 	}
 }
 
@@ -72,9 +72,9 @@ func TestNewReturnsErrors(t *testing.T) {
 				Resource: things, Singular: tc.singular, Guard: stored.Unguarded{},
 				New: func() runtime.Object { return &demo.VirtualMachine{} }, NewList: func() runtime.Object { return &demo.VirtualMachineList{} },
 			}
-			objects, status, err := stored.New(k, runtime.NewScheme(), tc.options)
-			if err == nil || !strings.HasPrefix(err.Error(), tc.want) || objects != nil || status != nil {
-				t.Errorf("got %v, %v, %v, want an error that begins with %q", objects, status, err, tc.want)
+			storage, err := stored.New(k, runtime.NewScheme(), tc.options)
+			if err == nil || !strings.HasPrefix(err.Error(), tc.want) || storage != nil {
+				t.Errorf("got %v, %v, want an error that begins with %q", storage, err, tc.want)
 			}
 		})
 	}

@@ -28,17 +28,14 @@ import (
 
 // Storage holds the endpoints of virtual machines.
 type Storage struct {
-	// VirtualMachine serves the machines themselves.
-	VirtualMachine *stored.REST
-	// Status serves virtualmachines/status.
-	Status *stored.StatusREST
+	*stored.Storage
 	// Console serves virtualmachines/console.
 	Console *ConsoleREST
 }
 
 // NewStorage returns the endpoints of virtual machines.
 func NewStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter) (*Storage, error) {
-	machines, status, err := stored.New(stored.Kind[*demo.VirtualMachine, demo.VirtualMachineSpec, demo.VirtualMachineStatus]{
+	machines, err := stored.New(stored.Kind[*demo.VirtualMachine, demo.VirtualMachineSpec, demo.VirtualMachineStatus]{
 		Resource:   demo.Resource("virtualmachines"),
 		Singular:   demo.Resource("virtualmachine"),
 		Version:    v1alpha1.SchemeGroupVersion,
@@ -62,7 +59,7 @@ func NewStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter) (*
 	if err != nil {
 		return nil, err
 	}
-	return &Storage{VirtualMachine: machines, Status: status, Console: &ConsoleREST{machines: machines.Store}}, nil
+	return &Storage{Storage: machines, Console: &ConsoleREST{machines: machines.Objects.Store}}, nil
 }
 
 // parts are the parts of a machine.

@@ -177,7 +177,7 @@ func TestPoliciesChecksForOthers(t *testing.T) {
 			{name: "take the checks away", stored: others, write: update(to("new")), answer: noOpinion, want: true},
 			{name: "leave the specification", stored: others, write: update(func(m *metav1.ObjectMeta, _ *policy.AuthorizationPolicySpec) { m.Labels = map[string]string{"a": "b"} }), answer: noOpinion, want: true},
 			{name: "delete", stored: others, write: func(ctx context.Context, effect policy.PolicyEffect) error {
-				_, _, err := f.Policy.Delete(ctx, "of-"+strings.ToLower(string(effect)), nil, &metav1.DeleteOptions{})
+				_, _, err := f.Objects.Delete(ctx, "of-"+strings.ToLower(string(effect)), nil, &metav1.DeleteOptions{})
 				return err
 			}, answer: noOpinion, want: true},
 		} {
@@ -201,7 +201,7 @@ func TestPoliciesChecksForOthers(t *testing.T) {
 				}
 				if tc.stored != "" && tc.name != "delete" {
 					f.chain.reset(nil, allow)
-					if _, _, err := f.Policy.Delete(f.ctx(t), "of-"+strings.ToLower(string(effect)), nil, &metav1.DeleteOptions{}); err != nil {
+					if _, _, err := f.Objects.Delete(f.ctx(t), "of-"+strings.ToLower(string(effect)), nil, &metav1.DeleteOptions{}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -246,7 +246,7 @@ func TestConditionalRightsAreNotDelegable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(f.Policy.Destroy)
+	t.Cleanup(f.Objects.Destroy)
 	for _, effect := range []policy.PolicyEffect{policy.PolicyEffectAllow, policy.PolicyEffectDeny} {
 		if _, err := f.create(f.ctx(t), f.policy("one", effect, nil)); !apierrors.IsForbidden(err) {
 			t.Errorf("%s: got %v, want 403", effect, err)
@@ -265,7 +265,7 @@ func TestNobodyWritesPolicies(t *testing.T) {
 		if _, err := f.update(ctx, "one", &metav1.UpdateOptions{}, false, changing(func(m *metav1.ObjectMeta, _ *policy.AuthorizationPolicySpec) { m.Labels = map[string]string{"a": "b"} })); !apierrors.IsForbidden(err) {
 			t.Errorf("update: got %v, want 403", err)
 		}
-		if _, _, err := f.Policy.Delete(ctx, "one", nil, &metav1.DeleteOptions{}); !apierrors.IsForbidden(err) {
+		if _, _, err := f.Objects.Delete(ctx, "one", nil, &metav1.DeleteOptions{}); !apierrors.IsForbidden(err) {
 			t.Errorf("delete: got %v, want 403", err)
 		}
 	})
@@ -310,7 +310,7 @@ func TestAuthorsWhoAreRestrictedInPart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(f.Policy.Destroy)
+	t.Cleanup(f.Objects.Destroy)
 	allowing := func(name, verb string) runtime.Object {
 		return f.policy(name, policy.PolicyEffectAllow, func(_ *metav1.ObjectMeta, spec *policy.AuthorizationPolicySpec) {
 			spec.Rules = []policy.PolicyRule{{Verbs: []string{verb}, APIGroups: []string{""}, Resources: []string{"pods"}}}

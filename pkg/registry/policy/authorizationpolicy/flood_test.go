@@ -73,14 +73,14 @@ func TestFloodOfWrites(t *testing.T) {
 				obj := f.policy(name, policy.PolicyEffectAllow, func(m *metav1.ObjectMeta, s *policy.AuthorizationPolicySpec) {
 					m.Namespace, s.Condition = genericapirequest.NamespaceValue(ctx), condition
 				})
-				_, err := f.Policy.Create(ctx, obj, rest.ValidateAllObjectFunc, &metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+				_, err := f.Objects.Create(ctx, obj, rest.ValidateAllObjectFunc, &metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 				return err
 			}
 			results := store.Flood(t, sent, fit, func(i int) error { return create(flooding, fmt.Sprintf("p%d", i), "hold") })
 			if err := create(other, "one", "true"); err != nil {
 				t.Errorf("another author: %v", err)
 			}
-			_, _, err := f.Policy.Update(flooding, "p", rest.DefaultUpdatedObjectInfo(f.policy("p", policy.PolicyEffectAllow, nil)), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, true, &metav1.UpdateOptions{})
+			_, _, err := f.Objects.Update(flooding, "p", rest.DefaultUpdatedObjectInfo(f.policy("p", policy.PolicyEffectAllow, nil)), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, true, &metav1.UpdateOptions{})
 			if !apierrors.IsTooManyRequests(err) {
 				t.Errorf("an update in the flood: got %v, want 429", err)
 			}
@@ -109,7 +109,7 @@ func TestFloodOfWritesInManyNamespaces(t *testing.T) {
 		obj := f.policy("p", policy.PolicyEffectAllow, func(m *metav1.ObjectMeta, s *policy.AuthorizationPolicySpec) {
 			m.Namespace, s.Condition = namespace, condition
 		})
-		_, err := f.Policy.Create(genericapirequest.WithNamespace(ctx, namespace), obj, rest.ValidateAllObjectFunc, &metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := f.Objects.Create(genericapirequest.WithNamespace(ctx, namespace), obj, rest.ValidateAllObjectFunc, &metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err
 	}
 	const sent = 5 * 4

@@ -28,6 +28,7 @@ import (
 	"github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/registry/policy/authorizationpolicy"
+	"github.com/proviso-authz/proviso/pkg/registry/stored"
 	"github.com/proviso-authz/proviso/test/testutil/store"
 )
 
@@ -120,7 +121,7 @@ func storeOf(t *testing.T, resource string) (*runtime.Scheme, generic.RESTOption
 
 // fixture is one kind of policies, stored under a prefix of the test's own.
 type fixture struct {
-	*authorizationpolicy.Storage
+	*stored.Storage
 	chain      *chain
 	resource   string
 	namespaced bool
@@ -147,7 +148,7 @@ func newFixtureWith(t *testing.T, namespaced bool, checks authorizationpolicy.Ch
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(f.Policy.Destroy)
+	t.Cleanup(f.Objects.Destroy)
 	return f
 }
 
@@ -203,7 +204,7 @@ func partsOf(obj runtime.Object) (*metav1.ObjectMeta, *policy.AuthorizationPolic
 }
 
 func (f *fixture) create(ctx context.Context, obj runtime.Object) (runtime.Object, error) {
-	return f.Policy.Create(ctx, obj, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+	return f.Objects.Create(ctx, obj, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
 }
 
 // mustCreate creates a policy as somebody who may do everything.
@@ -217,7 +218,7 @@ func (f *fixture) mustCreate(t *testing.T, obj runtime.Object) {
 
 // update changes the stored policy of a name. A PUT has no force, server-side apply has.
 func (f *fixture) update(ctx context.Context, name string, options *metav1.UpdateOptions, force bool, change rest.TransformFunc) (runtime.Object, error) {
-	got, _, err := f.Policy.Update(ctx, name, rest.DefaultUpdatedObjectInfo(nil, change), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, force, options)
+	got, _, err := f.Objects.Update(ctx, name, rest.DefaultUpdatedObjectInfo(nil, change), rest.ValidateAllObjectFunc, rest.ValidateAllObjectUpdateFunc, force, options)
 	return got, err
 }
 
@@ -234,7 +235,7 @@ func changing(change func(*metav1.ObjectMeta, *policy.AuthorizationPolicySpec)) 
 // dump is everything that is stored.
 func (f *fixture) dump(t *testing.T) string {
 	t.Helper()
-	list, err := f.Policy.List(f.ctx(t), nil)
+	list, err := f.Objects.List(f.ctx(t), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,16 +50,8 @@ type Checker interface {
 	ChecksForOthers(spec *policy.AuthorizationPolicySpec, namespace string) bool
 }
 
-// Storage holds the endpoints of one kind of policies.
-type Storage struct {
-	// Policy serves the policies themselves.
-	Policy *stored.REST
-	// Status serves their status.
-	Status *stored.StatusREST
-}
-
 // NewClusterStorage returns the endpoints of clusterauthorizationpolicies.
-func NewClusterStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, checker Checker, authors *Authors) (*Storage, error) {
+func NewClusterStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, checker Checker, authors *Authors) (*stored.Storage, error) {
 	return newStorage(clusterKind, typed[*policy.ClusterAuthorizationPolicy]{
 		Validate: validation.ValidateClusterAuthorizationPolicy, ValidateUpdate: validation.ValidateClusterAuthorizationPolicyUpdate,
 		ValidateStatusUpdate: validation.ValidateClusterAuthorizationPolicyStatusUpdate,
@@ -67,7 +59,7 @@ func NewClusterStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGet
 }
 
 // NewStorage returns the endpoints of authorizationpolicies.
-func NewStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, checker Checker, authors *Authors) (*Storage, error) {
+func NewStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, checker Checker, authors *Authors) (*stored.Storage, error) {
 	return newStorage(namespacedKind, typed[*policy.AuthorizationPolicy]{
 		Validate: validation.ValidateAuthorizationPolicy, ValidateUpdate: validation.ValidateAuthorizationPolicyUpdate,
 		ValidateStatusUpdate: validation.ValidateAuthorizationPolicyStatusUpdate,
@@ -80,7 +72,7 @@ type typed[T runtime.Object] = stored.Kind[T, policy.AuthorizationPolicySpec, po
 var errIncomplete = errors.New("a store of policies needs a checker and a guard over its authors")
 
 // newStorage returns the endpoints of a kind, which of validates.
-func newStorage[T runtime.Object](k kind, of typed[T], scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, checker Checker, authors *Authors) (*Storage, error) {
+func newStorage[T runtime.Object](k kind, of typed[T], scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, checker Checker, authors *Authors) (*stored.Storage, error) {
 	if checker == nil || authors == nil {
 		return nil, errIncomplete
 	}
@@ -100,11 +92,7 @@ func newStorage[T runtime.Object](k kind, of typed[T], scheme *runtime.Scheme, o
 	of.Begin = stored.NewWrites("policies", k.namespaced)
 	of.Guard = &guard{Authors: authors, kind: k, checksForOthers: checker.ChecksForOthers}
 	of.Columns, of.Cells = columns, cells
-	policies, status, err := stored.New(of, scheme, optsGetter)
-	if err != nil {
-		return nil, err
-	}
-	return &Storage{Policy: policies, Status: status}, nil
+	return stored.New(of, scheme, optsGetter)
 }
 
 // keyOf returns the key of a policy.

@@ -37,7 +37,7 @@ func TestStatusAndGeneration(t *testing.T) {
 		status.ObservedGeneration = 7
 		f.mustCreate(t, obj)
 		generations := func() [2]int64 {
-			stored, err := f.Policy.Get(f.ctx(t), "one", &metav1.GetOptions{})
+			stored, err := f.Objects.Get(f.ctx(t), "one", &metav1.GetOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -109,7 +109,7 @@ func TestStatusWritesNothingElse(t *testing.T) {
 		if err := f.updateStatus(t, "none", func(*metav1.ObjectMeta, *policy.AuthorizationPolicyStatus) {}); !apierrors.IsNotFound(err) {
 			t.Errorf("the status of what is not there: got %v, want 404", err)
 		}
-		for what, got := range map[string]map[string]bool{"the policy": names(f.Policy.GetResetFields()), "the status": names(f.Status.GetResetFields())} {
+		for what, got := range map[string]map[string]bool{"the policy": names(f.Objects.GetResetFields()), "the status": names(f.Status.GetResetFields())} {
 			if want := map[string]map[string]bool{"the policy": {".status": true}, "the status": {".spec": true, ".metadata": true}}[what]; !cmp.Equal(want, got) {
 				t.Errorf("a write to %s resets %v, want %v", what, got, want)
 			}
@@ -251,12 +251,12 @@ func TestPutDoesNotCreate(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, f *fixture) {
 		info := rest.DefaultUpdatedObjectInfo(f.policy("one", policy.PolicyEffectAllow, nil))
-		_, _, err := f.Policy.Update(f.ctx(t), "one", info, nil, nil, false, &metav1.UpdateOptions{})
+		_, _, err := f.Objects.Update(f.ctx(t), "one", info, nil, nil, false, &metav1.UpdateOptions{})
 		if !apierrors.IsNotFound(err) {
 			t.Errorf("got %v, want 404", err)
 		}
 		f.mustCreate(t, f.policy("one", policy.PolicyEffectAllow, nil))
-		if _, _, err := f.Policy.Update(f.ctx(t), "one", info, nil, nil, false, &metav1.UpdateOptions{}); err != nil {
+		if _, _, err := f.Objects.Update(f.ctx(t), "one", info, nil, nil, false, &metav1.UpdateOptions{}); err != nil {
 			t.Errorf("without resourceVersion: got %v, want it to be replaced", err)
 		}
 	})
@@ -279,7 +279,7 @@ func TestOwnFinalizers(t *testing.T) {
 		}
 		want := func(when string, finalizers ...string) {
 			t.Helper()
-			stored, err := f.Policy.Get(f.ctx(t), "one", &metav1.GetOptions{})
+			stored, err := f.Objects.Get(f.ctx(t), "one", &metav1.GetOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -380,7 +380,7 @@ func auditedAt(name string, decided int64, places ...policy.EnforcementPlace) po
 func TestTable(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, false)
-	table, err := f.Policy.ConvertToTable(t.Context(), printed(), nil)
+	table, err := f.Objects.ConvertToTable(t.Context(), printed(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -393,7 +393,7 @@ func TestTable(t *testing.T) {
 	if err != nil || len(table.ColumnDefinitions) != 0 || len(table.Rows) != 1 || table.ResourceVersion != "8" || table.Rows[0].Object.Object != runtime.Object(single) {
 		t.Errorf("got %+v, %v, want one row without headers", table, err)
 	}
-	if _, err := f.Policy.ConvertToTable(t.Context(), &metav1.Status{}, nil); err == nil {
+	if _, err := f.Objects.ConvertToTable(t.Context(), &metav1.Status{}, nil); err == nil {
 		t.Error("something else was rendered")
 	}
 }
@@ -404,10 +404,10 @@ func TestNamesForKubectl(t *testing.T) {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t, namespaced)
-			if got := f.Policy.GetSingularName() + " " + strings.Join(f.Policy.ShortNames(), " "); got != want {
+			if got := f.Objects.GetSingularName() + " " + strings.Join(f.Objects.ShortNames(), " "); got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}
-			if got := f.Policy.NamespaceScoped(); got != namespaced {
+			if got := f.Objects.NamespaceScoped(); got != namespaced {
 				t.Errorf("namespaced: got %v", got)
 			}
 		})

@@ -33,7 +33,7 @@ type way struct {
 
 func creating(effect policy.PolicyEffect) func(context.Context, *fixture, []string) error {
 	return func(ctx context.Context, f *fixture, dryRun []string) error {
-		_, err := f.Policy.Create(ctx, f.policy("one", effect, nil), rest.ValidateAllObjectFunc, &metav1.CreateOptions{DryRun: dryRun})
+		_, err := f.Objects.Create(ctx, f.policy("one", effect, nil), rest.ValidateAllObjectFunc, &metav1.CreateOptions{DryRun: dryRun})
 		return err
 	}
 }
@@ -67,12 +67,12 @@ func applying(effect policy.PolicyEffect) func(context.Context, *fixture, []stri
 }
 
 func deleting(ctx context.Context, f *fixture, dryRun []string) error {
-	_, _, err := f.Policy.Delete(ctx, "one", rest.ValidateAllObjectFunc, &metav1.DeleteOptions{DryRun: dryRun})
+	_, _, err := f.Objects.Delete(ctx, "one", rest.ValidateAllObjectFunc, &metav1.DeleteOptions{DryRun: dryRun})
 	return err
 }
 
 func deletingAll(ctx context.Context, f *fixture, dryRun []string) error {
-	_, err := f.Policy.DeleteCollection(ctx, rest.ValidateAllObjectFunc, &metav1.DeleteOptions{DryRun: dryRun}, nil)
+	_, err := f.Objects.DeleteCollection(ctx, rest.ValidateAllObjectFunc, &metav1.DeleteOptions{DryRun: dryRun}, nil)
 	return err
 }
 
@@ -129,7 +129,7 @@ func TestWhoMayWrite(t *testing.T) {
 func writeOnce(t *testing.T, f *fixture, w way, has, dryRun []string) {
 	t.Helper()
 	f.chain.reset(nil, allow)
-	if _, err := f.Policy.Store.DeleteCollection(f.ctx(t), rest.ValidateAllObjectFunc, &metav1.DeleteOptions{}, nil); err != nil {
+	if _, err := f.Objects.Store.DeleteCollection(f.ctx(t), rest.ValidateAllObjectFunc, &metav1.DeleteOptions{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if w.before != "" {
@@ -159,11 +159,11 @@ func writeOnce(t *testing.T, f *fixture, w way, has, dryRun []string) {
 func (f *fixture) store(t *testing.T, obj runtime.Object) {
 	t.Helper()
 	meta, _, _ := partsOf(obj)
-	key, err := f.Policy.KeyFunc(f.ctx(t), meta.Name)
+	key, err := f.Objects.KeyFunc(f.ctx(t), meta.Name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Policy.Storage.Create(f.ctx(t), key, obj, f.Policy.New(), 0, false); err != nil {
+	if err := f.Objects.Storage.Create(f.ctx(t), key, obj, f.Objects.New(), 0, false); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -209,7 +209,7 @@ func TestGuardSeesTheFinalObject(t *testing.T) {
 			return obj, nil
 		}
 		info := rest.DefaultUpdatedObjectInfo(nil, changing(described), mutate)
-		_, _, err := f.Policy.Update(f.ctx(t), "one", info, nil, nil, false, &metav1.UpdateOptions{})
+		_, _, err := f.Objects.Update(f.ctx(t), "one", info, nil, nil, false, &metav1.UpdateOptions{})
 		if !apierrors.IsForbidden(err) || !strings.Contains(store.MessageOf(err), "the verb restrict") {
 			t.Errorf("got %v, want 403 for the lack of restrict", err)
 		}
@@ -227,24 +227,24 @@ func TestValidationOfOthersStays(t *testing.T) {
 		update := func(context.Context, runtime.Object, runtime.Object) error { return no }
 		writes := map[string]func() error{
 			"create": func() error {
-				_, err := f.Policy.Create(ctx, f.policy("two", "Deny", nil), object, &metav1.CreateOptions{})
+				_, err := f.Objects.Create(ctx, f.policy("two", "Deny", nil), object, &metav1.CreateOptions{})
 				return err
 			},
 			"update": func() error {
-				_, _, err := f.Policy.Update(ctx, "one", rest.DefaultUpdatedObjectInfo(nil, changing(labelled)), nil, update, false, &metav1.UpdateOptions{})
+				_, _, err := f.Objects.Update(ctx, "one", rest.DefaultUpdatedObjectInfo(nil, changing(labelled)), nil, update, false, &metav1.UpdateOptions{})
 				return err
 			},
 			"apply": func() error {
 				info := rest.DefaultUpdatedObjectInfo(f.policy("two", "Deny", nil))
-				_, _, err := f.Policy.Update(ctx, "two", info, object, nil, true, &metav1.UpdateOptions{})
+				_, _, err := f.Objects.Update(ctx, "two", info, object, nil, true, &metav1.UpdateOptions{})
 				return err
 			},
 			"delete": func() error {
-				_, _, err := f.Policy.Delete(ctx, "one", object, &metav1.DeleteOptions{})
+				_, _, err := f.Objects.Delete(ctx, "one", object, &metav1.DeleteOptions{})
 				return err
 			},
 			"deletecollection": func() error {
-				_, err := f.Policy.DeleteCollection(ctx, object, &metav1.DeleteOptions{}, nil)
+				_, err := f.Objects.DeleteCollection(ctx, object, &metav1.DeleteOptions{}, nil)
 				return err
 			},
 		}
@@ -348,17 +348,17 @@ func TestUnsafeDeletes(t *testing.T) {
 			return &metav1.DeleteOptions{IgnoreStoreReadErrorWithClusterBreakingPotential: ptr.To(true)}
 		}
 		f.chain.reset(map[string]answer{"restrict": noOpinion}, allow)
-		deleter := f.Policy.GetCorruptObjDeleter()
+		deleter := f.Objects.GetCorruptObjDeleter()
 		if deleter == nil {
 			t.Fatal("there is no unsafe deletion, so the test proves nothing")
 		}
 		if _, _, err := deleter.Delete(f.ctx(t), "one", nil, options()); !apierrors.IsForbidden(err) {
 			t.Errorf("unsafe delete: got %v, want 403", err)
 		}
-		if _, _, err := f.Policy.Delete(f.ctx(t), "none", nil, options()); !apierrors.IsForbidden(err) {
+		if _, _, err := f.Objects.Delete(f.ctx(t), "none", nil, options()); !apierrors.IsForbidden(err) {
 			t.Errorf("unsafe delete of what is not there: got %v, want 403", err)
 		}
-		if _, err := f.Policy.DeleteCollection(f.ctx(t), nil, options(), nil); !apierrors.IsForbidden(err) {
+		if _, err := f.Objects.DeleteCollection(f.ctx(t), nil, options(), nil); !apierrors.IsForbidden(err) {
 			t.Errorf("unsafe deletecollection: got %v, want 403", err)
 		}
 		if got, err := client.Get(t.Context(), key); err != nil || got.Count != 1 {

@@ -35,22 +35,14 @@ const (
 	verbEscalate = "escalate"
 )
 
-// Storage holds the endpoints of configurations.
-type Storage struct {
-	// Configuration serves the configurations themselves.
-	Configuration *stored.REST
-	// Status serves their status.
-	Status *stored.StatusREST
-}
-
 var errIncomplete = errors.New("a store of enforcement configurations needs an authorizer of their authors")
 
 // NewStorage returns the endpoints of enforcementconfigurations. authors decides which users may write them, without conditions.
-func NewStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, authors authorizer.UnconditionalAuthorizer) (*Storage, error) {
+func NewStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, authors authorizer.UnconditionalAuthorizer) (*stored.Storage, error) {
 	if authors == nil {
 		return nil, errIncomplete
 	}
-	configurations, status, err := stored.New(stored.Kind[*policy.EnforcementConfiguration, policy.EnforcementConfigurationSpec, policy.EnforcementConfigurationStatus]{
+	return stored.New(stored.Kind[*policy.EnforcementConfiguration, policy.EnforcementConfigurationSpec, policy.EnforcementConfigurationStatus]{
 		Resource:   policy.Resource(resource),
 		Singular:   policy.Resource(singular),
 		Version:    v1alpha1.SchemeGroupVersion,
@@ -71,10 +63,6 @@ func NewStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, au
 		Columns: columns,
 		Cells:   cells,
 	}, scheme, optsGetter)
-	if err != nil {
-		return nil, err
-	}
-	return &Storage{Configuration: configurations, Status: status}, nil
 }
 
 // parts are the parts of a configuration.

@@ -23,6 +23,7 @@ import (
 	"github.com/proviso-authz/proviso/apis/policy/install"
 	"github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/registry/policy/enforcementconfiguration"
+	"github.com/proviso-authz/proviso/pkg/registry/stored"
 	"github.com/proviso-authz/proviso/test/testutil/golden"
 	"github.com/proviso-authz/proviso/test/testutil/store"
 )
@@ -40,14 +41,14 @@ var authors = authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Att
 	return authorizer.DecisionNoOpinion, "", nil
 })
 
-func newStorage(t *testing.T) *enforcementconfiguration.Storage {
+func newStorage(t *testing.T) *stored.Storage {
 	t.Helper()
 	scheme := store.Scheme(install.Install, v1alpha1.SchemeGroupVersion)
 	s, err := enforcementconfiguration.NewStorage(scheme, store.Options(t, scheme, v1alpha1.SchemeGroupVersion, "enforcementconfigurations"), authors)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.Configuration.Destroy)
+	t.Cleanup(s.Objects.Destroy)
 	return s
 }
 
@@ -70,26 +71,26 @@ func TestConfigurationsAuthors(t *testing.T) {
 		return genericapirequest.WithUser(ctx, &user.DefaultInfo{Name: name})
 	}
 	for _, name := range []string{"one", "two"} {
-		if _, err := s.Configuration.Create(as("ann"), configuration(name), nil, &metav1.CreateOptions{}); err != nil {
+		if _, err := s.Objects.Create(as("ann"), configuration(name), nil, &metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, name := range []string{"bob", "err", ""} {
-		_, created := s.Configuration.Create(as(name), configuration("three"), nil, &metav1.CreateOptions{})
-		_, updated := store.Update(as(name), s.Configuration, "one", func(c *policy.EnforcementConfiguration) { c.Spec.Service.Name = "other" })
+		_, created := s.Objects.Create(as(name), configuration("three"), nil, &metav1.CreateOptions{})
+		_, updated := store.Update(as(name), s.Objects, "one", func(c *policy.EnforcementConfiguration) { c.Spec.Service.Name = "other" })
 		for way, err := range map[string]error{"create": created, "update": updated} {
 			if !apierrors.IsForbidden(err) || strings.Contains(err.Error(), "42") {
 				t.Errorf("%s by %q: got %v, want 403", way, name, err)
 			}
 		}
 	}
-	if got, err := store.Update(as("bob"), s.Configuration, "one", func(c *policy.EnforcementConfiguration) { c.Labels = map[string]string{"a": "b"} }); err != nil || got.Spec.Service.Name != "things" {
+	if got, err := store.Update(as("bob"), s.Objects, "one", func(c *policy.EnforcementConfiguration) { c.Labels = map[string]string{"a": "b"} }); err != nil || got.Spec.Service.Name != "things" {
 		t.Errorf("a label by bob: %+v, %v", got, err)
 	}
-	if _, _, err := s.Configuration.Delete(as("bob"), "one", nil, &metav1.DeleteOptions{}); err != nil {
+	if _, _, err := s.Objects.Delete(as("bob"), "one", nil, &metav1.DeleteOptions{}); err != nil {
 		t.Errorf("delete by bob: %v", err)
 	}
-	if _, err := s.Configuration.DeleteCollection(as("bob"), nil, &metav1.DeleteOptions{}, &metainternalversion.ListOptions{}); err != nil {
+	if _, err := s.Objects.DeleteCollection(as("bob"), nil, &metav1.DeleteOptions{}, &metainternalversion.ListOptions{}); err != nil {
 		t.Errorf("deletecollection by bob: %v", err)
 	}
 }
@@ -101,7 +102,7 @@ func TestWrites(t *testing.T) {
 	ctx := genericapirequest.WithUser(genericapirequest.WithNamespace(t.Context(), metav1.NamespaceNone), &user.DefaultInfo{Name: "ann"})
 	one := configuration("one")
 	one.Status.ObservedGeneration = 7
-	got, err := s.Configuration.Create(ctx, one, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+	got, err := s.Objects.Create(ctx, one, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,10 +111,10 @@ func TestWrites(t *testing.T) {
 	}
 	bad := configuration("bad")
 	bad.Spec.APIGroup = "apps"
-	if _, err := s.Configuration.Create(ctx, bad, rest.ValidateAllObjectFunc, &metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
+	if _, err := s.Objects.Create(ctx, bad, rest.ValidateAllObjectFunc, &metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
 		t.Errorf("got %v, want 422", err)
 	}
-	if _, err := store.Update(ctx, s.Configuration, "one", func(c *policy.EnforcementConfiguration) { c.Spec.Resources = []string{"*"} }); !apierrors.IsInvalid(err) {
+	if _, err := store.Update(ctx, s.Objects, "one", func(c *policy.EnforcementConfiguration) { c.Spec.Resources = []string{"*"} }); !apierrors.IsInvalid(err) {
 		t.Errorf("got %v, want 422", err)
 	}
 	if c, err := store.Update(ctx, s.Status, "one", func(c *policy.EnforcementConfiguration) {
@@ -137,7 +138,7 @@ func TestTable(t *testing.T) {
 	one.Status.Conditions = []metav1.Condition{{Type: policy.EnforcementEffective, Status: metav1.ConditionTrue}}
 	many := configuration("many")
 	many.Spec.Resources, many.Spec.Description, many.Spec.APIVersions = []string{"a", "b", "c", "d"}, "", []string{"v1", "v2"}
-	table, err := s.Configuration.ConvertToTable(t.Context(), &policy.EnforcementConfigurationList{Items: []policy.EnforcementConfiguration{*one, *many}}, nil)
+	table, err := s.Objects.ConvertToTable(t.Context(), &policy.EnforcementConfigurationList{Items: []policy.EnforcementConfiguration{*one, *many}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

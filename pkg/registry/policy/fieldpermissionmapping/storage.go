@@ -47,24 +47,16 @@ type Checker func(name string, spec *policy.FieldPermissionMappingSpec) (warning
 // Warner returns more warnings about a mapping that is valid. It may be nil.
 type Warner func(ctx context.Context, m *policy.FieldPermissionMapping) []string
 
-// Storage holds the endpoints of mappings.
-type Storage struct {
-	// Mapping serves the mappings themselves.
-	Mapping *stored.REST
-	// Status serves their status.
-	Status *stored.StatusREST
-}
-
 var errIncomplete = errors.New("a store of mappings needs a checker and an authorizer of their authors")
 
 // NewStorage returns the endpoints of fieldpermissionmappings. authors decides which users may
 // write them, without conditions.
-func NewStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, checker Checker, warner Warner, authors authorizer.UnconditionalAuthorizer) (*Storage, error) {
+func NewStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, checker Checker, warner Warner, authors authorizer.UnconditionalAuthorizer) (*stored.Storage, error) {
 	if checker == nil || authors == nil {
 		return nil, errIncomplete
 	}
 	//guard:mappings-many-writes
-	mappings, status, err := stored.New(stored.Kind[*policy.FieldPermissionMapping, policy.FieldPermissionMappingSpec, policy.FieldPermissionMappingStatus]{
+	return stored.New(stored.Kind[*policy.FieldPermissionMapping, policy.FieldPermissionMappingSpec, policy.FieldPermissionMappingStatus]{
 		Resource:   policy.Resource(resource),
 		Singular:   policy.Resource(singular),
 		Version:    v1alpha1.SchemeGroupVersion,
@@ -90,10 +82,6 @@ func NewStorage(scheme *runtime.Scheme, optsGetter generic.RESTOptionsGetter, ch
 		Columns: columns,
 		Cells:   cells,
 	}, scheme, optsGetter)
-	if err != nil {
-		return nil, err
-	}
-	return &Storage{Mapping: mappings, Status: status}, nil
 }
 
 // parts are the parts of a mapping.

@@ -30,6 +30,7 @@ import (
 	"github.com/proviso-authz/proviso/apis/policy/install"
 	"github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/registry/policy/fieldpermissionmapping"
+	"github.com/proviso-authz/proviso/pkg/registry/stored"
 	"github.com/proviso-authz/proviso/test/testutil/golden"
 	"github.com/proviso-authz/proviso/test/testutil/store"
 )
@@ -47,14 +48,14 @@ func check(_ string, spec *policy.FieldPermissionMappingSpec) (warnings []string
 	return nil, nil
 }
 
-func newStorage(t *testing.T, checker fieldpermissionmapping.Checker) *fieldpermissionmapping.Storage {
+func newStorage(t *testing.T, checker fieldpermissionmapping.Checker) *stored.Storage {
 	t.Helper()
 	scheme := store.Scheme(install.Install, v1alpha1.SchemeGroupVersion)
 	s, err := fieldpermissionmapping.NewStorage(scheme, store.Options(t, scheme, v1alpha1.SchemeGroupVersion, "fieldpermissionmappings"), checker, nil, authors)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.Mapping.Destroy)
+	t.Cleanup(s.Objects.Destroy)
 	return s
 }
 
@@ -95,10 +96,10 @@ func TestAuthors(t *testing.T) {
 	t.Parallel()
 	s := newStorage(t, check)
 	ctx, _ := contextWith(t)
-	if _, err := s.Mapping.Create(ctx, mapping("one", "who may"), nil, &metav1.CreateOptions{}); err != nil {
+	if _, err := s.Objects.Create(ctx, mapping("one", "who may"), nil, &metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	before, err := s.Mapping.Get(ctx, "one", &metav1.GetOptions{})
+	before, err := s.Objects.Get(ctx, "one", &metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,19 +110,19 @@ func TestAuthors(t *testing.T) {
 		}
 		for way, write := range map[string]func() error{
 			"create": func() error {
-				_, err := s.Mapping.Create(ctx, mapping("two", "who may"), nil, &metav1.CreateOptions{})
+				_, err := s.Objects.Create(ctx, mapping("two", "who may"), nil, &metav1.CreateOptions{})
 				return err
 			},
 			"update": func() error {
-				_, err := store.Update(ctx, s.Mapping, "one", func(m *policy.FieldPermissionMapping) { m.Spec.Fields[0].Exclusion = nil })
+				_, err := store.Update(ctx, s.Objects, "one", func(m *policy.FieldPermissionMapping) { m.Spec.Fields[0].Exclusion = nil })
 				return err
 			},
 			"delete": func() error {
-				_, _, err := s.Mapping.Delete(ctx, "one", nil, &metav1.DeleteOptions{})
+				_, _, err := s.Objects.Delete(ctx, "one", nil, &metav1.DeleteOptions{})
 				return err
 			},
 			"deletecollection": func() error {
-				_, err := s.Mapping.DeleteCollection(ctx, nil, &metav1.DeleteOptions{}, &metainternalversion.ListOptions{})
+				_, err := s.Objects.DeleteCollection(ctx, nil, &metav1.DeleteOptions{}, &metainternalversion.ListOptions{})
 				return err
 			},
 		} {
@@ -130,17 +131,17 @@ func TestAuthors(t *testing.T) {
 			}
 		}
 	}
-	after, err := s.Mapping.Get(ctx, "one", &metav1.GetOptions{})
+	after, err := s.Objects.Get(ctx, "one", &metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(before, after); diff != "" {
 		t.Errorf("something was written (-before +after):\n%s", diff)
 	}
-	if _, err := store.Update(as(ctx, "bob"), s.Mapping, "one", func(m *policy.FieldPermissionMapping) { m.Labels = map[string]string{"a": "b"} }); err != nil {
+	if _, err := store.Update(as(ctx, "bob"), s.Objects, "one", func(m *policy.FieldPermissionMapping) { m.Labels = map[string]string{"a": "b"} }); err != nil {
 		t.Errorf("a label by bob: %v", err)
 	}
-	if _, _, err := s.Mapping.Delete(ctx, "one", nil, &metav1.DeleteOptions{}); err != nil {
+	if _, _, err := s.Objects.Delete(ctx, "one", nil, &metav1.DeleteOptions{}); err != nil {
 		t.Errorf("delete by ann: %v", err)
 	}
 }
@@ -151,7 +152,7 @@ func TestWrites(t *testing.T) {
 	ctx, warnings := contextWith(t)
 	one := mapping("one", "odd")
 	one.Status.ObservedGeneration, one.Generation = 7, 7
-	got, err := s.Mapping.Create(ctx, one, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+	got, err := s.Objects.Create(ctx, one, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,21 +166,21 @@ func TestWrites(t *testing.T) {
 		if name == "by structure" {
 			bad.Spec.Fields = nil
 		}
-		if _, err := s.Mapping.Create(ctx, bad, rest.ValidateAllObjectFunc, &metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
+		if _, err := s.Objects.Create(ctx, bad, rest.ValidateAllObjectFunc, &metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
 			t.Errorf("create of what is wrong %s: got %v, want 422", name, err)
 		}
-		if _, err := store.Update(ctx, s.Mapping, "one", func(m *policy.FieldPermissionMapping) { m.Spec = *bad.Spec.DeepCopy() }); !apierrors.IsInvalid(err) {
+		if _, err := store.Update(ctx, s.Objects, "one", func(m *policy.FieldPermissionMapping) { m.Spec = *bad.Spec.DeepCopy() }); !apierrors.IsInvalid(err) {
 			t.Errorf("update to what is wrong %s: got %v, want 422", name, err)
 		}
 	}
 	*warnings = nil
-	m, err := store.Update(ctx, s.Mapping, "one", func(m *policy.FieldPermissionMapping) {
+	m, err := store.Update(ctx, s.Objects, "one", func(m *policy.FieldPermissionMapping) {
 		m.Labels, m.Status.ObservedGeneration = map[string]string{"a": "b"}, 1
 	})
 	if err != nil || m.Generation != 1 || m.Status.ObservedGeneration != 0 || len(*warnings) != 0 {
 		t.Errorf("a label: got %+v, %v, warnings %q", m, err, *warnings)
 	}
-	if m, err = store.Update(ctx, s.Mapping, "one", func(m *policy.FieldPermissionMapping) { m.Spec.Fields[0].Path = "spec.bang" }); err != nil || m.Generation != 2 || len(*warnings) != 1 {
+	if m, err = store.Update(ctx, s.Objects, "one", func(m *policy.FieldPermissionMapping) { m.Spec.Fields[0].Path = "spec.bang" }); err != nil || m.Generation != 2 || len(*warnings) != 1 {
 		t.Errorf("a path: got %+v, %v, warnings %q", m, err, *warnings)
 	}
 	if m, err = store.Update(ctx, s.Status, "one", func(m *policy.FieldPermissionMapping) {
@@ -190,7 +191,7 @@ func TestWrites(t *testing.T) {
 	if _, err = store.Update(ctx, s.Status, "one", func(m *policy.FieldPermissionMapping) { m.Status.ObservedGeneration = 3 }); !apierrors.IsInvalid(err) {
 		t.Errorf("a bad status: got %v, want 422", err)
 	}
-	for _, by := range []store.Updater{s.Mapping, s.Status} {
+	for _, by := range []store.Updater{s.Objects, s.Status} {
 		if _, err = store.Update(ctx, by, "none", func(m *policy.FieldPermissionMapping) { *m = *mapping("none", "") }); !apierrors.IsNotFound(err) {
 			t.Errorf("an update of what is not there: got %v, want 404", err)
 		}
@@ -211,17 +212,17 @@ func TestInvalidMappingsCanGo(t *testing.T) {
 	ctx, _ := contextWith(t)
 	one := mapping("one", "")
 	one.Finalizers = []string{"example.com/x"}
-	if _, err := s.Mapping.Create(ctx, one, rest.ValidateAllObjectFunc, &metav1.CreateOptions{}); err != nil {
+	if _, err := s.Objects.Create(ctx, one, rest.ValidateAllObjectFunc, &metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := s.Mapping.Delete(ctx, "one", rest.ValidateAllObjectFunc, &metav1.DeleteOptions{}); err != nil {
+	if _, _, err := s.Objects.Delete(ctx, "one", rest.ValidateAllObjectFunc, &metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	refusing = true
-	if _, err := store.Update(ctx, s.Mapping, "one", func(m *policy.FieldPermissionMapping) { m.Spec.Fields[0].Path = "spec.x" }); !apierrors.IsInvalid(err) {
+	if _, err := store.Update(ctx, s.Objects, "one", func(m *policy.FieldPermissionMapping) { m.Spec.Fields[0].Path = "spec.x" }); !apierrors.IsInvalid(err) {
 		t.Errorf("another path: got %v, want 422", err)
 	}
-	if _, err := store.Update(ctx, s.Mapping, "one", func(m *policy.FieldPermissionMapping) { m.Finalizers = nil }); err != nil {
+	if _, err := store.Update(ctx, s.Objects, "one", func(m *policy.FieldPermissionMapping) { m.Finalizers = nil }); err != nil {
 		t.Errorf("the last finalizer: got %v", err)
 	}
 }
@@ -233,7 +234,7 @@ func TestTable(t *testing.T) {
 	many.Spec.Resources = append(many.Spec.Resources, policy.FieldPermissionResource{APIGroup: "demo.proviso.dev", Resource: "virtualmachines"})
 	many.Spec.Fields = []policy.FieldPermission{{Path: "spec.a", Permission: "a1"}, {Path: "spec.b", Permission: "b1"}, {Path: "spec.c", Permission: "c1"}, {Path: "spec.d", Permission: "d1"}}
 	many.Status.Conditions = []metav1.Condition{{Type: "Other", Status: metav1.ConditionTrue}, {Type: policy.PolicyReady, Status: metav1.ConditionFalse}}
-	table, err := s.Mapping.ConvertToTable(t.Context(), &policy.FieldPermissionMappingList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}, Items: []policy.FieldPermissionMapping{*mapping("one", "who may"), *many}}, nil)
+	table, err := s.Objects.ConvertToTable(t.Context(), &policy.FieldPermissionMappingList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}, Items: []policy.FieldPermissionMapping{*mapping("one", "who may"), *many}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,10 +245,10 @@ func TestTable(t *testing.T) {
 	if table, err = s.Status.ConvertToTable(t.Context(), many, &metav1.TableOptions{NoHeaders: true}); err != nil || len(table.ColumnDefinitions) != 0 || len(table.Rows) != 1 {
 		t.Errorf("one without headers: got %+v, %v", table, err)
 	}
-	if _, err := s.Mapping.ConvertToTable(t.Context(), &metav1.Status{}, nil); err == nil {
+	if _, err := s.Objects.ConvertToTable(t.Context(), &metav1.Status{}, nil); err == nil {
 		t.Error("something else was rendered")
 	}
-	if got := s.Mapping.GetSingularName() + " " + strings.Join(s.Mapping.ShortNames(), " "); got != "fieldpermissionmapping fpm" {
+	if got := s.Objects.GetSingularName() + " " + strings.Join(s.Objects.ShortNames(), " "); got != "fieldpermissionmapping fpm" {
 		t.Errorf("got names %q", got)
 	}
 }
@@ -259,7 +260,7 @@ func TestOwnFinalizerOfMappings(t *testing.T) {
 	ctx, _ := contextWith(t)
 	one := mapping("one", "")
 	one.Finalizers = []string{v1alpha1.BarrierFinalizer, "example.com/other"}
-	got, err := s.Mapping.Create(ctx, one, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
+	got, err := s.Objects.Create(ctx, one, rest.ValidateAllObjectFunc, &metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -296,14 +297,14 @@ func TestMappingStorageFloodOfWrites(t *testing.T) {
 	})
 	ctx, _ := contextWith(t)
 	create := func(ctx context.Context, name, description string) error {
-		_, err := s.Mapping.Create(ctx, mapping(name, description), rest.ValidateAllObjectFunc, &metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := s.Objects.Create(ctx, mapping(name, description), rest.ValidateAllObjectFunc, &metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err
 	}
 	results := store.Flood(t, sent, fit, func(i int) error { return create(as(ctx, "bob"), fmt.Sprintf("m%d", i), "hold") })
 	if err := create(ctx, "one", "another author"); err != nil {
 		t.Errorf("another author: %v", err)
 	}
-	if _, err := store.Update(as(ctx, "bob"), s.Mapping, "one", func(*policy.FieldPermissionMapping) {}); !apierrors.IsTooManyRequests(err) {
+	if _, err := store.Update(as(ctx, "bob"), s.Objects, "one", func(*policy.FieldPermissionMapping) {}); !apierrors.IsTooManyRequests(err) {
 		t.Errorf("an update in the flood: got %v, want 429", err)
 	}
 	close(open)

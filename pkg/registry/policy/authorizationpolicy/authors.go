@@ -203,7 +203,7 @@ func (w *write) mayGrant() error {
 	if n := checkCount(w.policy.Spec); n > MaxChecks {
 		return w.forbidden("%s is attempting to grant %d permissions, and at most %d can be checked; use fewer rules, or get the verb escalate on %s", w.who(), n, MaxChecks, w.kindName())
 	}
-	for check := range checks(w.policy.Spec, w.policy.Meta.Namespace) {
+	for _, check := range checks(w.policy.Spec, w.policy.Meta.Namespace) {
 		check.User = w.author
 		if answer, why := w.ask(check); answer != authorizer.DecisionAllow {
 			return w.forbidden("%s is attempting to grant permissions not currently held: %s; the author needs them unconditionally, or the verb escalate on %s%s", w.who(), describe(check), w.kindName(), why)

@@ -7,7 +7,6 @@ package authorizationpolicy
 
 import (
 	"fmt"
-	"iter"
 	"strings"
 
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -42,56 +41,32 @@ func checkCount(spec *policy.AuthorizationPolicySpec) int {
 // checks returns the requests that a specification describes. A wildcard is asked about
 // literally, so that only users with permission for the wildcard may grant it. An empty name means
 // every name.
-func checks(spec *policy.AuthorizationPolicySpec, namespace string) iter.Seq[authorizer.AttributesRecord] {
-	return func(yield func(authorizer.AttributesRecord) bool) {
-		for i := range spec.Rules {
-			ask := checksOfPaths
-			if len(spec.Rules[i].NonResourceURLs) == 0 {
-				ask = checksOfResources
-			}
-			for check := range ask(&spec.Rules[i]) {
-				if check.ResourceRequest {
-					check.Namespace = namespace
-				}
-				if !yield(check) {
-					return
-				}
-			}
-		}
-	}
-}
-
-func checksOfPaths(rule *policy.PolicyRule) iter.Seq[authorizer.AttributesRecord] {
-	return func(yield func(authorizer.AttributesRecord) bool) {
+func checks(spec *policy.AuthorizationPolicySpec, namespace string) (checks []authorizer.AttributesRecord) {
+	for i := range spec.Rules {
+		rule := &spec.Rules[i]
 		for _, verb := range rule.Verbs {
 			for _, path := range rule.NonResourceURLs {
-				if !yield(authorizer.AttributesRecord{Verb: verb, Path: path}) {
-					return
-				}
+				checks = append(checks, authorizer.AttributesRecord{Verb: verb, Path: path})
 			}
-		}
-	}
-}
-
-func checksOfResources(rule *policy.PolicyRule) iter.Seq[authorizer.AttributesRecord] {
-	return func(yield func(authorizer.AttributesRecord) bool) {
-		for _, verb := range rule.Verbs {
+			if len(rule.NonResourceURLs) > 0 {
+				continue
+			}
 			for _, group := range rule.APIGroups {
 				for _, version := range orElse(rule.APIVersions, all) {
 					for _, combined := range rule.Resources {
 						resource, subresource, _ := strings.Cut(combined, "/")
 						for _, name := range orElse(rule.ResourceNames, "") {
-							if !yield(authorizer.AttributesRecord{
-								Verb: verb, APIGroup: group, APIVersion: version, Resource: resource, Subresource: subresource, Name: name, ResourceRequest: true,
-							}) {
-								return
-							}
+							checks = append(checks, authorizer.AttributesRecord{
+								Verb: verb, APIGroup: group, APIVersion: version, Resource: resource, Subresource: subresource,
+								Namespace: namespace, Name: name, ResourceRequest: true,
+							})
 						}
 					}
 				}
 			}
 		}
 	}
+	return checks
 }
 
 // describe prints a check as a rule, much as the error messages of RBAC print a rule.

@@ -109,18 +109,27 @@ func (a *Audit) Settle(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, auditTimeout)
 	defer cancel()
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, p := range a.policies {
-		if p.state != auditNew {
-			continue
-		}
+	a.each(auditNew, func(p *audited) {
 		outcome := contained(func() Outcome { return p.Known(ctx, &a.budgets) })
 		if outcome.IsResidual() {
 			p.state = auditResidual
-			continue
+			return
 		}
 		p.state, p.result = auditDone, resultOf(ctx, outcome)
+	})
+}
+
+// each calls a function for each policy that is in a state, while it holds the lock.
+func (a *Audit) each(state auditState, do func(*audited)) {
+	if a == nil {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, p := range a.policies {
+		if p.state == state {
+			do(p)
+		}
 	}
 }
 
@@ -128,7 +137,8 @@ func (a *Audit) Settle(ctx context.Context) {
 // policy applies if it applies once. It takes auditTimeout at most for each.
 func (a *Audit) Admit(ctx context.Context, data authorizer.ConditionsData) {
 	a.Settle(ctx) // authorizers that were asked at admission
-	residual := a.residual()
+	var residual []*audited
+	a.each(auditResidual, func(p *audited) { residual = append(residual, p) })
 	if len(residual) == 0 {
 		return
 	}
@@ -159,22 +169,6 @@ func (a *Audit) evaluate(ctx context.Context, p *audited, data authorizer.Condit
 		return Failed(err)
 	}
 	return p.Evaluate(ctx, data)
-}
-
-// residual returns the policies whose conditions depend on the object.
-func (a *Audit) residual() []*audited {
-	if a == nil {
-		return nil
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	var residual []*audited
-	for _, p := range a.policies {
-		if p.state == auditResidual {
-			residual = append(residual, p)
-		}
-	}
-	return residual
 }
 
 var errAuditPanicked = errors.New("the evaluation panicked")
@@ -235,30 +229,12 @@ func (r Remainder) of(effect Effect) AuditResult {
 
 // Seal ends the residual conditions so far: they are about a check that is decided without an object.
 func (a *Audit) Seal() {
-	if a == nil {
-		return
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, p := range a.policies {
-		if p.state == auditResidual {
-			p.state = auditDone
-		}
-	}
+	a.each(auditResidual, func(p *audited) { p.state = auditDone })
 }
 
 // CountedBefore says that another component has counted the results that are known so far. They are still in annotations and warnings.
 func (a *Audit) CountedBefore() {
-	if a == nil {
-		return
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, p := range a.policies {
-		if p.state == auditDone {
-			p.Count = func(AuditResult) {}
-		}
-	}
+	a.each(auditDone, func(p *audited) { p.Count = func(AuditResult) {} })
 }
 
 // Take moves the policies of another Audit to a.
@@ -284,16 +260,11 @@ func (a *Audit) Leave(effects ...Effect) {
 
 // SetUndetermined gives residual conditions whose ID matches the result AuditUndetermined.
 func (a *Audit) SetUndetermined(matches func(id string) bool) {
-	if a == nil {
-		return
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, p := range a.policies {
-		if p.state == auditResidual && matches(p.ID) {
+	a.each(auditResidual, func(p *audited) {
+		if matches(p.ID) {
 			p.state, p.result = auditDone, max(p.result, AuditUndetermined)
 		}
-	}
+	})
 }
 
 // Finish counts the results. Residual conditions that have not been evaluated have the result that remainder gives them. Later

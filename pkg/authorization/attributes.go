@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -177,14 +178,24 @@ func withoutSelectors(subject user.Info, resource *authorizationv1.ResourceAttri
 
 // SubjectOf returns the user that a review names.
 func SubjectOf(spec *authorization.SubjectAccessReviewSpec) user.Info {
-	var extra map[string][]string
-	if spec.Extra != nil {
-		extra = make(map[string][]string, len(spec.Extra))
-		for k, v := range spec.Extra {
-			extra[k] = v
-		}
+	return &user.DefaultInfo{Name: spec.User, UID: spec.UID, Groups: spec.Groups, Extra: ExtraOf(spec.Extra)}
+}
+
+// UserOf returns the user of an admission request, or of a review that has one.
+func UserOf(u *authenticationv1.UserInfo) *user.DefaultInfo {
+	return &user.DefaultInfo{Name: u.Username, UID: u.UID, Groups: u.Groups, Extra: ExtraOf(u.Extra)}
+}
+
+// ExtraOf returns the extra of a user. It returns nil for an empty map, as an authenticator does.
+func ExtraOf[V ~[]string](extra map[string]V) map[string][]string {
+	if len(extra) == 0 {
+		return nil
 	}
-	return &user.DefaultInfo{Name: spec.User, UID: spec.UID, Groups: spec.Groups, Extra: extra}
+	result := make(map[string][]string, len(extra))
+	for key, values := range extra {
+		result[key] = values
+	}
+	return result
 }
 
 // SelectorErrors describes selectors that were left out, with the messages of

@@ -21,6 +21,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/client-go/transport"
+
+	"github.com/proviso-authz/proviso/pkg/authorization"
 )
 
 // A canary is a dry-run request with which a replica of Proviso finds out whether a kube-apiserver calls the inner door. Proviso
@@ -112,7 +114,7 @@ func RefuseCanary(request *admissionv1.AdmissionRequest, digest string) *admissi
 		return nil
 	}
 	response := refused(request, http.StatusForbidden, metav1.StatusReasonForbidden, "the inner door refuses every request of its canary")
-	if nonce, ok := CanaryNonceOf(request.UserInfo.Username, extraOf(request.UserInfo.Extra)); ok {
+	if nonce, ok := CanaryNonceOf(request.UserInfo.Username, authorization.ExtraOf(request.UserInfo.Extra)); ok {
 		response.Result.Details = &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: canaryCause, Message: digest, Field: nonce}}}
 	}
 	return response

@@ -13,7 +13,6 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -181,21 +180,7 @@ func decode(raw runtime.RawExtension) (runtime.Object, error) {
 }
 
 // user returns the user who sent the write.
-func (w *Write) user() user.Info {
-	who := w.request.UserInfo
-	return &user.DefaultInfo{Name: who.Username, UID: who.UID, Groups: who.Groups, Extra: extraOf(who.Extra)}
-}
-
-func extraOf(extra map[string]authenticationv1.ExtraValue) map[string][]string {
-	if extra == nil {
-		return nil
-	}
-	converted := make(map[string][]string, len(extra))
-	for key, values := range extra {
-		converted[key] = values
-	}
-	return converted
-}
+func (w *Write) user() user.Info { return authorization.UserOf(&w.request.UserInfo) }
 
 // data is what conditions read of a write. Its objects must have been decoded.
 type data struct{ *Write }
@@ -229,9 +214,9 @@ func (w *data) GetOperation() authorizer.AdmissionOperation {
 }
 
 func (w *data) GetResource() schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: w.request.Resource.Group, Version: w.request.Resource.Version, Resource: w.request.Resource.Resource}
+	return schema.GroupVersionResource(w.request.Resource)
 }
 
 func (w *data) GetKind() schema.GroupVersionKind {
-	return schema.GroupVersionKind{Group: w.request.Kind.Group, Version: w.request.Kind.Version, Kind: w.request.Kind.Kind}
+	return schema.GroupVersionKind(w.request.Kind)
 }

@@ -8,6 +8,7 @@ package celeval
 import (
 	"fmt"
 
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
@@ -36,6 +37,29 @@ func ValuesOf(data authorizer.ConditionsData, reader *cel.ObjectReader) (cel.Val
 		}
 	}
 	return values, nil
+}
+
+// UserData returns a user as conditions read it.
+func UserData(u user.Info) map[string]any {
+	return map[string]any{"username": u.GetName(), "uid": u.GetUID(), "groups": ListOf(u.GetGroups()), "extra": ExtraData(u)}
+}
+
+// ExtraData returns the extra of a user as conditions read it.
+func ExtraData(u user.Info) map[string]any {
+	extra := make(map[string]any, len(u.GetExtra()))
+	for key, values := range u.GetExtra() {
+		extra[key] = ListOf(values)
+	}
+	return extra
+}
+
+// ListOf returns a list of texts as conditions read it.
+func ListOf(values []string) []any {
+	list := make([]any, 0, len(values))
+	for _, v := range values {
+		list = append(list, v)
+	}
+	return list
 }
 
 // FieldsReader is implemented by condition data that shows values of the object in a refusal, as far as its user may see

@@ -34,7 +34,7 @@ func (e *evaluation) outcomeOf(p *Policy) outcome {
 	default:
 		o = e.evaluate(p)
 	}
-	p.count(o.result())
+	p.count(resultOf(o))
 	return o
 }
 

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/celeval"
 	"github.com/proviso-authz/proviso/pkg/cel"
 )
 
@@ -27,7 +28,7 @@ var requestTexts = map[string]func(authorizer.Attributes) string{
 // requestData is what is known of a request, as policies read it. Every field is there,
 // empty if the request has none.
 func requestData(a authorizer.Attributes) map[string]any {
-	data := map[string]any{"userInfo": userData(userOf(a)), "fieldSelector": selectorData(fieldSelector(a)), "labelSelector": selectorData(labelSelector(a))}
+	data := map[string]any{"userInfo": celeval.UserData(userOf(a)), "fieldSelector": fieldSelectorData(a), "labelSelector": labelSelectorData(a)}
 	for name, text := range requestTexts {
 		data[name] = text(a)
 	}
@@ -42,40 +43,10 @@ func userOf(a authorizer.Attributes) user.Info {
 	return &user.DefaultInfo{}
 }
 
-func userData(u user.Info) map[string]any {
-	return map[string]any{"username": u.GetName(), "uid": u.GetUID(), "groups": listOf(u.GetGroups()), "extra": extraData(u)}
-}
-
-func extraData(u user.Info) map[string]any {
-	extra := make(map[string]any, len(u.GetExtra()))
-	for key, values := range u.GetExtra() {
-		extra[key] = listOf(values)
-	}
-	return extra
-}
-
-func listOf(values []string) []any {
-	list := make([]any, 0, len(values))
-	for _, v := range values {
-		list = append(list, v)
-	}
-	return list
-}
-
-// requirement is one requirement of a selector. It has the operators of metav1.LabelSelectorRequirement,
+// requirementData is one requirement of a selector. It has the operators of metav1.LabelSelectorRequirement,
 // for fields too.
-type requirement struct {
-	key      string
-	operator metav1.LabelSelectorOperator
-	values   []string
-}
-
-func selectorData(requirements []requirement) map[string]any {
-	list := make([]any, 0, len(requirements))
-	for _, r := range requirements {
-		list = append(list, map[string]any{"key": r.key, "operator": string(r.operator), "values": listOf(r.values)})
-	}
-	return map[string]any{"requirements": list}
+func requirementData(key string, operator selection.Operator, values []string) map[string]any {
+	return map[string]any{"key": key, "operator": string(operators[operator]), "values": celeval.ListOf(values)}
 }
 
 // operators maps the operators of selectors to the names that policies see. Gt and Lt, for
@@ -87,25 +58,25 @@ var operators = map[selection.Operator]metav1.LabelSelectorOperator{
 	selection.GreaterThan: "Gt", selection.LessThan: "Lt",
 }
 
-// fieldSelector returns the requirements of the field selector of a request. Requirements
+// fieldSelectorData returns the requirements of the field selector of a request. Requirements
 // that cannot be parsed are left out, as if the request were about more objects.
-func fieldSelector(a authorizer.Attributes) []requirement {
+func fieldSelectorData(a authorizer.Attributes) map[string]any {
 	requirements, _ := a.GetFieldSelector()
-	result := make([]requirement, 0, len(requirements))
+	list := make([]any, 0, len(requirements))
 	for _, r := range requirements {
-		result = append(result, requirement{key: r.Field, operator: operators[r.Operator], values: []string{r.Value}})
+		list = append(list, requirementData(r.Field, r.Operator, []string{r.Value}))
 	}
-	return result
+	return map[string]any{"requirements": list}
 }
 
-// labelSelector is fieldSelector for labels.
-func labelSelector(a authorizer.Attributes) []requirement {
+// labelSelectorData is fieldSelectorData for labels.
+func labelSelectorData(a authorizer.Attributes) map[string]any {
 	requirements, _ := a.GetLabelSelector()
-	result := make([]requirement, 0, len(requirements))
+	list := make([]any, 0, len(requirements))
 	for _, r := range requirements {
-		result = append(result, requirement{key: r.Key(), operator: operators[r.Operator()], values: r.ValuesUnsorted()})
+		list = append(list, requirementData(r.Key(), r.Operator(), r.ValuesUnsorted()))
 	}
-	return result
+	return map[string]any{"requirements": list}
 }
 
 // requestFields are the data of requestData. They are made one by one, because policies usually read a field
@@ -137,9 +108,9 @@ func (f *requestFields) Field(name string) (cel.Value, bool) {
 	case "userInfo":
 		return f.user.of(func() cel.Value { return cel.Lazy(&userFields{Info: userOf(f)}) }), true
 	case "fieldSelector":
-		return f.fieldSelector.of(func() cel.Value { return cel.Known(selectorData(fieldSelector(f.Attributes))) }), true
+		return f.fieldSelector.of(func() cel.Value { return cel.Known(fieldSelectorData(f.Attributes)) }), true
 	case "labelSelector":
-		return f.labelSelector.of(func() cel.Value { return cel.Known(selectorData(labelSelector(f.Attributes))) }), true
+		return f.labelSelector.of(func() cel.Value { return cel.Known(labelSelectorData(f.Attributes)) }), true
 	default:
 		return nil, false
 	}
@@ -148,7 +119,7 @@ func (f *requestFields) Field(name string) (cel.Value, bool) {
 // Whole implements cel.Fields.
 func (f *requestFields) Whole() cel.Value { return cel.Known(requestData(f.Attributes)) }
 
-// userFields are the data of userData.
+// userFields are the data of celeval.UserData.
 type userFields struct {
 	user.Info
 
@@ -165,14 +136,14 @@ func (f *userFields) Field(name string) (cel.Value, bool) {
 	case "groups":
 		return cel.Texts(f.GetGroups()), true
 	case "extra":
-		return f.extra.of(func() cel.Value { return cel.Known(extraData(f.Info)) }), true
+		return f.extra.of(func() cel.Value { return cel.Known(celeval.ExtraData(f.Info)) }), true
 	default:
 		return nil, false
 	}
 }
 
 // Whole implements cel.Fields.
-func (f *userFields) Whole() cel.Value { return cel.Known(userData(f.Info)) }
+func (f *userFields) Whole() cel.Value { return cel.Known(celeval.UserData(f.Info)) }
 
 // request is one request as its policies see it. Its values are made when the first
 // condition reads them.

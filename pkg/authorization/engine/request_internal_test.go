@@ -17,6 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
+	"github.com/proviso-authz/proviso/pkg/authorization/celeval"
 	"github.com/proviso-authz/proviso/pkg/cel"
 )
 
@@ -47,7 +48,7 @@ func TestFieldsAreTheData(t *testing.T) {
 			t.Parallel()
 			request := &requestFields{Attributes: tc.attributes}
 			asData(t, request, requestData(tc.attributes))
-			asData(t, &userFields{Info: userOf(tc.attributes)}, userData(userOf(tc.attributes)))
+			asData(t, &userFields{Info: userOf(tc.attributes)}, celeval.UserData(userOf(tc.attributes)))
 			if _, ok := requestData(tc.attributes)["userInfo"].(map[string]any); !ok {
 				t.Error("there is no user in the data")
 			}

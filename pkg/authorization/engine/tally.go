@@ -40,20 +40,12 @@ func (r result) String() string {
 	return [resultCount]string{"true", "false", "residual", "error"}[r]
 }
 
-func resultOf(o authorization.Outcome) result {
-	switch {
-	case o.IsTrue():
-		return resultTrue
-	case o.IsFalse():
-		return resultFalse
-	case o.IsResidual():
-		return resultResidual
-	default:
-		return resultError
-	}
-}
-
-func (o outcome) result() result {
+// resultOf returns the result for an outcome of package authorization or of this package.
+func resultOf[Outcome interface {
+	IsResidual() bool
+	IsTrue() bool
+	IsFalse() bool
+}](o Outcome) result {
 	switch {
 	case o.IsResidual():
 		return resultResidual

@@ -8,7 +8,6 @@ package authorizationconditionsreview
 import (
 	"fmt"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -21,6 +20,7 @@ import (
 
 	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/authorization/celeval"
 	"github.com/proviso-authz/proviso/pkg/cel"
 )
 
@@ -30,7 +30,7 @@ func (k servedKinds) valuesOf(request *authorizationapi.AuthorizationConditionsR
 	values := cel.Values{}
 	if impersonation := request.Impersonation; impersonation != nil {
 		values[cel.ImpersonatedRequest] = cel.Known(impersonatedRequestOf(&impersonation.Request))
-		values[cel.ImpersonatedUser] = cel.Known(userValueOf(&impersonation.User))
+		values[cel.ImpersonatedUser] = cel.Known(celeval.UserData(authorization.UserOf(&impersonation.User)))
 	}
 	if request.Operation == "" {
 		return values, nil
@@ -95,33 +95,6 @@ func impersonatedRequestOf(r *authorizationapi.ImpersonatedRequest) map[string]a
 	}
 }
 
-func userValueOf(u *authenticationv1.UserInfo) map[string]any {
-	groups := make([]any, 0, len(u.Groups))
-	for _, g := range u.Groups {
-		groups = append(groups, g)
-	}
-	extra := make(map[string]any, len(u.Extra))
-	for key, values := range u.Extra {
-		list := make([]any, 0, len(values))
-		for _, v := range values {
-			list = append(list, v)
-		}
-		extra[key] = list
-	}
-	return map[string]any{"username": u.Username, "uid": u.UID, "groups": groups, "extra": extra}
-}
-
-func userOf(u *authenticationv1.UserInfo) user.Info {
-	if u == nil {
-		return &user.DefaultInfo{}
-	}
-	extra := make(map[string][]string, len(u.Extra))
-	for k, v := range u.Extra {
-		extra[k] = v
-	}
-	return &user.DefaultInfo{Name: u.Username, UID: u.UID, Groups: u.Groups, Extra: extra}
-}
-
 // reviewData is the data of a review, in the form that authorizers read when they evaluate their
 // conditions.
 type reviewData struct {
@@ -138,8 +111,14 @@ var (
 func (d reviewData) GetName() string        { return d.request.Name }
 func (d reviewData) GetNamespace() string   { return d.request.Namespace }
 func (d reviewData) GetSubresource() string { return d.request.SubResource }
-func (d reviewData) GetUserInfo() user.Info { return userOf(d.request.UserInfo) }
 func (d reviewData) IsDryRun() bool         { return d.request.DryRun }
+
+func (d reviewData) GetUserInfo() user.Info {
+	if d.request.UserInfo == nil {
+		return &user.DefaultInfo{}
+	}
+	return authorization.UserOf(d.request.UserInfo)
+}
 
 func (d reviewData) GetOperation() authorizer.AdmissionOperation {
 	return authorizer.AdmissionOperation(d.request.Operation)

@@ -109,7 +109,7 @@ func (r *REST) permitOthers(ctx context.Context, caller user.Info) error {
 
 func (r *REST) review(ctx context.Context, requester user.Info, spec *authorizationapi.ImpersonationReviewSpec) authorizationapi.ImpersonationReviewStatus {
 	attributes := authorization.AttributesOf(requester, spec.ResourceAttributes, spec.NonResourceAttributes)
-	answer, err := r.impersonations.Review(ctx, attributes, wantedOf(&spec.Impersonate))
+	answer, err := r.impersonations.Review(ctx, attributes, authorization.UserOf(&spec.Impersonate))
 	status := statusOf(answer, err, spec)
 	if message := authorization.SelectorErrors(attributes); message != "" && err == nil {
 		status.EvaluationError = message

@@ -17,23 +17,7 @@ import (
 )
 
 func requesterOf(spec *authorizationapi.ImpersonationReviewSpec) user.Info {
-	return &user.DefaultInfo{Name: spec.User, UID: spec.UID, Groups: spec.Groups, Extra: extraOf(spec.Extra)}
-}
-
-func wantedOf(u *authenticationv1.UserInfo) *user.DefaultInfo {
-	return &user.DefaultInfo{Name: u.Username, UID: u.UID, Groups: u.Groups, Extra: extraOf(u.Extra)}
-}
-
-// extraOf returns nil for an empty map, as an authenticator does.
-func extraOf[V ~[]string](extra map[string]V) map[string][]string {
-	if len(extra) == 0 {
-		return nil
-	}
-	result := make(map[string][]string, len(extra))
-	for key, values := range extra {
-		result[key] = values
-	}
-	return result
+	return &user.DefaultInfo{Name: spec.User, UID: spec.UID, Groups: spec.Groups, Extra: authorization.ExtraOf(spec.Extra)}
 }
 
 func userInfoOf(u user.Info) *authenticationv1.UserInfo {

@@ -34,7 +34,7 @@ var errNoData = errors.New("there is no data to evaluate conditions against")
 // evaluation (KEP-5681, "Supporting webhooks through the AuthorizationConditionsReview API"). If that
 // fails, it returns Deny with an error; the failure mode of the set then decides.
 func (w *Webhook) EvaluateConditions(ctx context.Context, decision authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
-	return w.evaluateIn(ctx, w.form, decision, data)
+	return (&answered{w, w.form}).EvaluateConditions(ctx, decision, data)
 }
 
 // answered is the author of the conditions of one answer. It has them evaluated in the form of the answer.
@@ -43,11 +43,15 @@ type answered struct {
 	in form
 }
 
-var _ authorization.ConditionsAuthor = &answered{}
-
 // EvaluateConditions is Webhook.EvaluateConditions in the form of the answer.
 func (a *answered) EvaluateConditions(ctx context.Context, decision authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
-	return a.evaluateIn(ctx, a.in, decision, data)
+	result, err := a.evaluate(ctx, a.in, authorization.FromUpstream(a.name, decision), data)
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Authorization webhook failed to evaluate conditions", "name", a.name)
+		//guard:webhook-errors-evaluations
+		return authorizer.DecisionDeny, "", fmt.Errorf("webhook %q: %w", a.name, shown(err))
+	}
+	return result.Concrete()
 }
 
 var (
@@ -58,17 +62,13 @@ var (
 // EvaluateImpersonation sends conditions on an impersonation to the webhook. The form that is proposed for Kubernetes has no place for an
 // impersonation.
 func (w *Webhook) EvaluateImpersonation(ctx context.Context, decision authorizer.ConditionsAwareDecision, requester user.Info, data *authorizationapi.ImpersonationData) (authorizer.Decision, string, error) {
-	return w.evaluateImpersonation(ctx, w.form, decision, requester, data)
+	return (&answered{w, w.form}).EvaluateImpersonation(ctx, decision, requester, data)
 }
 
 // EvaluateImpersonation is Webhook.EvaluateImpersonation in the form of the answer.
 func (a *answered) EvaluateImpersonation(ctx context.Context, decision authorizer.ConditionsAwareDecision, requester user.Info, data *authorizationapi.ImpersonationData) (authorizer.Decision, string, error) {
-	return a.evaluateImpersonation(ctx, a.in, decision, requester, data)
-}
-
-func (w *Webhook) evaluateImpersonation(ctx context.Context, in form, decision authorizer.ConditionsAwareDecision, requester user.Info, data *authorizationapi.ImpersonationData) (authorizer.Decision, string, error) {
 	//guard:webhook-impersonation-without-gate
-	if !w.relaxed || w.conditions == nil || in != formKEP {
+	if !a.relaxed || a.conditions == nil || a.in != formKEP {
 		return authorizer.DecisionDeny, "", authorizer.ErrorConditionEvaluationNotSupported
 	}
 	result, err := func() (result authorization.Decision, err error) {
@@ -76,25 +76,15 @@ func (w *Webhook) evaluateImpersonation(ctx context.Context, in form, decision a
 		if err != nil {
 			return result, err
 		}
-		sets, err := authorization.SetsToWire(authorization.FromUpstream(w.name, decision).Chain())
+		sets, err := authorization.SetsToWire(authorization.FromUpstream(a.name, decision).Chain())
 		if err != nil {
 			return result, err
 		}
-		return w.evaluateKEP(ctx, &authorizationapi.AuthorizationConditionsRequest{ConditionSets: sets, UserInfo: subject, Impersonation: data})
+		return a.evaluateKEP(ctx, &authorizationapi.AuthorizationConditionsRequest{ConditionSets: sets, UserInfo: subject, Impersonation: data})
 	}()
 	if err != nil {
-		klog.FromContext(ctx).Error(err, "Authorization webhook failed to evaluate conditions of an impersonation", "name", w.name)
-		return authorizer.DecisionDeny, "", fmt.Errorf("webhook %q: %w", w.name, shown(err))
-	}
-	return result.Concrete()
-}
-
-func (w *Webhook) evaluateIn(ctx context.Context, in form, decision authorizer.ConditionsAwareDecision, data authorizer.ConditionsData) (authorizer.Decision, string, error) {
-	result, err := w.evaluate(ctx, in, authorization.FromUpstream(w.name, decision), data)
-	if err != nil {
-		klog.FromContext(ctx).Error(err, "Authorization webhook failed to evaluate conditions", "name", w.name)
-		//guard:webhook-errors-evaluations
-		return authorizer.DecisionDeny, "", fmt.Errorf("webhook %q: %w", w.name, shown(err))
+		klog.FromContext(ctx).Error(err, "Authorization webhook failed to evaluate conditions of an impersonation", "name", a.name)
+		return authorizer.DecisionDeny, "", fmt.Errorf("webhook %q: %w", a.name, shown(err))
 	}
 	return result.Concrete()
 }

@@ -69,7 +69,7 @@ func New(config Config) (*Decider, error) {
 	return &Decider{config: config}, nil
 }
 
-// The errors of Ready and decide.
+// The errors of Ready and decideAudited.
 var (
 	errNotLoaded = errors.New("the policies have not been loaded yet")
 	errStale     = errors.New("the policies may be out of date")
@@ -84,16 +84,6 @@ func (d *Decider) Ready() error {
 		return fmt.Errorf("%w: %s", errStale, reason)
 	}
 	return nil
-}
-
-// decide decides a request as decideAudited does, and counts the policies in Audit.
-func (d *Decider) decide(ctx context.Context, r *place.Request, within limit) (authorization.Decision, error) {
-	audit := &authorization.Audit{}
-	decision, err := d.decideAudited(ctx, r, audit, within)
-	if err == nil {
-		d.audit(ctx, r, audit, decision)
-	}
-	return decision, err
 }
 
 // limit bounds the evaluations for a request. Other steps of its decision, such as the check by

@@ -33,6 +33,16 @@ func requestOf(ctx context.Context, attributes authorizer.Attributes) *place.Req
 	return &place.Request{Attributes: attributes, Client: &client}
 }
 
+// decide decides a request as decideAudited does, and counts the policies in Audit.
+func (d *Decider) decide(ctx context.Context, r *place.Request, within limit) (authorization.Decision, error) {
+	audit := &authorization.Audit{}
+	decision, err := d.decideAudited(ctx, r, audit, within)
+	if err == nil {
+		d.audit(ctx, r, audit, decision)
+	}
+	return decision, err
+}
+
 // Decide decides a request without a limit.
 func (d *Decider) Decide(ctx context.Context, attributes authorizer.Attributes) (authorization.Decision, error) {
 	return d.decide(ctx, requestOf(ctx, attributes), unlimited{})

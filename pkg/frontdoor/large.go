@@ -107,25 +107,17 @@ type pool struct {
 }
 
 func newLimits() *limits {
-	policies := func() *pool {
-		return newPool(slots.Bounds{
-			PerUser: maxEvaluations() / userShare, PerNamespace: maxEvaluations() / namespaceShare,
-			WaitingOfOneUser: maxWaitingEvaluationsPerUser,
-		}, slots.Bounds{
-			PerUser: maxLargeReviewsPerUser, PerNamespace: maxLargeReviews / namespaceShare,
-			WaitingOfOneUser: maxWaitingPerUser,
-		})
-	}
 	return &limits{
 		buffers: make(chan struct{}, maxBuffers),
-		namespaced: newPool(slots.Bounds{
+		namespaced: newPool(maxEvaluations(), errNoSlot, errNoLargeSlot, slots.Bounds{
 			PerUser: maxEvaluations() / slowUserShare, PerNamespace: maxEvaluations() / slowNamespaceShare,
 			WaitingOfOneUser: slowNamespaceShare * maxWaitingInNamespace,
 		}, slots.Bounds{
 			PerUser: maxLargeReviews / slowUserShare, PerNamespace: maxLargeReviews / slowNamespaceShare,
 			WaitingOfOneUser: slowNamespaceShare * maxWaitingLargeInNamespace,
 		}),
-		policies: policies(), questions: policies(), calls: map[string]*pool{},
+		policies: newSharedPool(maxEvaluations(), errNoSlot, errNoLargeSlot), questions: newSharedPool(maxEvaluations(), errNoSlot, errNoLargeSlot),
+		calls: map[string]*pool{},
 	}
 }
 
@@ -134,28 +126,25 @@ func (l *limits) callsOf(name string) *pool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.calls[name] == nil {
-		l.calls[name] = newCalls()
+		l.calls[name] = newSharedPool(maxCalls, errNoCall, errNoCall) // they take no slots of policies, so that slow webhooks keep no slot from them
 	}
 	return l.calls[name]
 }
 
-// newCalls makes the pool of the calls of one webhook. They take no slots of policies, so that slow webhooks keep no slot from them.
-func newCalls() *pool {
-	all := slots.New(slots.Bounds{
-		All: maxCalls, PerUser: maxCalls / userShare, PerNamespace: maxCalls / namespaceShare, PerUserInNamespace: maxCalls / userInNamespaceShare,
-		Waiting: maxWaitingEvaluations, WaitingOfOneUser: maxWaitingEvaluationsPerUser, WaitingOfOneUserInNamespace: maxWaitingInNamespace, Refusal: errNoCall,
+// newSharedPool makes a pool whose slots users and namespaces share by userShare and namespaceShare. all is the number of slots.
+func newSharedPool(all int, refusal, refusalOfLarge error) *pool {
+	return newPool(all, refusal, refusalOfLarge, slots.Bounds{
+		PerUser: all / userShare, PerNamespace: all / namespaceShare, WaitingOfOneUser: maxWaitingEvaluationsPerUser,
+	}, slots.Bounds{
+		PerUser: maxLargeReviewsPerUser, PerNamespace: maxLargeReviews / namespaceShare, WaitingOfOneUser: maxWaitingPerUser,
 	})
-	return &pool{evaluations: all, large: all.Within(slots.Bounds{
-		All: maxLargeReviews, PerUser: maxLargeReviewsPerUser, PerNamespace: maxLargeReviews / namespaceShare, PerUserInNamespace: maxLargeReviews / userInNamespaceShare,
-		Waiting: maxBuffers, WaitingOfOneUser: maxWaitingPerUser, WaitingOfOneUserInNamespace: maxWaitingLargeInNamespace, Refusal: errNoCall,
-	})}
 }
 
-// newPool makes a pool. The bounds are those that depend on what the slots are for.
-func newPool(evaluations, large slots.Bounds) *pool {
-	evaluations.All, evaluations.Waiting, evaluations.Refusal = maxEvaluations(), maxWaitingEvaluations, errNoSlot
-	evaluations.PerUserInNamespace, evaluations.WaitingOfOneUserInNamespace = maxEvaluations()/userInNamespaceShare, maxWaitingInNamespace
-	large.All, large.Waiting, large.Refusal = maxLargeReviews, maxBuffers, errNoLargeSlot
+// newPool makes a pool with a number of slots. The bounds are those that depend on what the slots are for.
+func newPool(number int, refusal, refusalOfLarge error, evaluations, large slots.Bounds) *pool {
+	evaluations.All, evaluations.Waiting, evaluations.Refusal = number, maxWaitingEvaluations, refusal
+	evaluations.PerUserInNamespace, evaluations.WaitingOfOneUserInNamespace = number/userInNamespaceShare, maxWaitingInNamespace
+	large.All, large.Waiting, large.Refusal = maxLargeReviews, maxBuffers, refusalOfLarge
 	large.PerUserInNamespace, large.WaitingOfOneUserInNamespace = maxLargeReviews/userInNamespaceShare, maxWaitingLargeInNamespace
 	all := slots.New(evaluations)
 	//guard:frontdoor-large-reviews-have-slot-evaluations
@@ -213,8 +202,7 @@ func untilOf(policies, all context.Context) until {
 
 // of returns the limit of a review, which waits for its slots until a context ends. release releases the memory of the review.
 func (l *limits) of(waiting context.Context, until until, review *reviewSpec, isLarge bool, release func()) *slotLimit {
-	within := &slotLimit{limits: l, waiting: waiting, until: until, review: review, isLarge: isLarge, releaseBuffer: sync.OnceFunc(release)}
-	return within
+	return &slotLimit{limits: l, waiting: waiting, until: until, review: review, isLarge: isLarge, releaseBuffer: sync.OnceFunc(release)}
 }
 
 // slotLimit is the limit of one review.

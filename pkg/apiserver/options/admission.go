@@ -83,16 +83,17 @@ const unservedInterval = 30 * time.Second
 // never sync, so that the admission plugin, and with it the server, would never be ready. These informers are empty as long as kube-apiserver
 // answers 404, and have the objects soon after an upgrade.
 func addMutatingPolicies(factory informers.SharedInformerFactory) {
-	addOptional(factory, &admissionregistrationv1.MutatingAdmissionPolicy{}, func(client kubernetes.Interface) *cache.ListWatch {
+	informerFor(factory, &admissionregistrationv1.MutatingAdmissionPolicy{}, func(client kubernetes.Interface) *cache.ListWatch {
 		return optional(client.AdmissionregistrationV1().MutatingAdmissionPolicies(), &admissionregistrationv1.MutatingAdmissionPolicyList{})
 	})
-	addOptional(factory, &admissionregistrationv1.MutatingAdmissionPolicyBinding{}, func(client kubernetes.Interface) *cache.ListWatch {
+	informerFor(factory, &admissionregistrationv1.MutatingAdmissionPolicyBinding{}, func(client kubernetes.Interface) *cache.ListWatch {
 		return optional(client.AdmissionregistrationV1().MutatingAdmissionPolicyBindings(), &admissionregistrationv1.MutatingAdmissionPolicyBindingList{})
 	})
 }
 
-func addOptional(factory informers.SharedInformerFactory, object runtime.Object, newListWatch func(kubernetes.Interface) *cache.ListWatch) {
-	factory.InformerFor(object, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
+// informerFor makes the informer of the objects of a kind that all users of the factory share.
+func informerFor(factory informers.SharedInformerFactory, object runtime.Object, newListWatch func(kubernetes.Interface) *cache.ListWatch) cache.SharedIndexInformer {
+	return factory.InformerFor(object, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
 		return cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(newListWatch(client), client), object, resync,
 			cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	})

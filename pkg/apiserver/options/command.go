@@ -11,6 +11,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
@@ -94,7 +95,7 @@ type innerDoorConfigOptions struct {
 // newInnerDoorConfigCommand returns the command that writes kube-apiserver's files for both doors, or compares them.
 func newInnerDoorConfigCommand() *cobra.Command {
 	o := &innerDoorConfigOptions{}
-	cmd := &cobra.Command{
+	return subcommand(&cobra.Command{
 		Use:   "inner-door-config",
 		Short: "Write the configuration of kube-apiserver for the inner door",
 		Long: `inner-door-config writes the files that kube-apiserver needs to call the front
@@ -104,19 +105,13 @@ README with the commands for certificates.
 
 It reads one file and writes into one directory. It calls no server, except with
 --kubeconfig.`,
-		Args:          cobra.NoArgs,
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
-	}
-	sections := cliflag.NamedFlagSets{}
-	fs := sections.FlagSet("inner door")
-	fs.StringVar(&o.config, "config", "", "File with the InnerDoorConfiguration (config.proviso.dev/v1alpha1). Required.")
-	fs.StringVar(&o.output, "output", "", "Directory of the files. With --check, the directory with the files to compare. Required.")
-	fs.BoolVar(&o.check, "check", false, "Write nothing, print each difference between the files in --output and those that would be written, and exit with 1 if there is one.")
-	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "With --check, a kubeconfig file for a kube-apiserver: also compare what it has loaded, by its metrics. The user needs permission to get /metrics.")
-	addSections(cmd, sections)
-	return cmd
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
+	}, "inner door", func(fs *pflag.FlagSet) {
+		fs.StringVar(&o.config, "config", "", "File with the InnerDoorConfiguration (config.proviso.dev/v1alpha1). Required.")
+		fs.StringVar(&o.output, "output", "", "Directory of the files. With --check, the directory with the files to compare. Required.")
+		fs.BoolVar(&o.check, "check", false, "Write nothing, print each difference between the files in --output and those that would be written, and exit with 1 if there is one.")
+		fs.StringVar(&o.kubeconfig, "kubeconfig", "", "With --check, a kubeconfig file for a kube-apiserver: also compare what it has loaded, by its metrics. The user needs permission to get /metrics.")
+	})
 }
 
 var (
@@ -191,7 +186,7 @@ func metricsOf(ctx context.Context, kubeconfig string) ([]byte, error) {
 // newBarrierGuardCommand returns the command that prints the guard of barriers.
 func newBarrierGuardCommand() *cobra.Command {
 	namespace := defaultNamespace
-	cmd := &cobra.Command{
+	return subcommand(&cobra.Command{
 		Use:   "barrier-guard",
 		Short: "Print the manifest of the guard of barriers",
 		Long: `barrier-guard prints a static ValidatingAdmissionPolicy and its binding, with
@@ -201,9 +196,6 @@ kube-apiserver's ValidatingAdmissionPolicyConfiguration, by renaming a complete
 file. Kubernetes 1.37 or later is needed.
 
 It calls no server.`,
-		Args:          cobra.NoArgs,
-		SilenceUsage:  true,
-		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			manifest, err := guard.Manifest(namespace)
 			if err != nil {
@@ -212,12 +204,9 @@ It calls no server.`,
 			_, err = cmd.OutOrStdout().Write(manifest)
 			return err
 		},
-	}
-	sections := cliflag.NamedFlagSets{}
-	fs := sections.FlagSet("guard")
-	fs.StringVar(&namespace, "namespace", namespace, "The namespace of Proviso. Its service account proviso-apiserver may change barriers.")
-	addSections(cmd, sections)
-	return cmd
+	}, "guard", func(fs *pflag.FlagSet) {
+		fs.StringVar(&namespace, "namespace", namespace, "The namespace of Proviso. Its service account proviso-apiserver may change barriers.")
+	})
 }
 
 // removeBarriersOptions are the options of the command remove-barriers.
@@ -229,7 +218,7 @@ type removeBarriersOptions struct {
 // newRemoveBarriersCommand returns the command that removes all barriers.
 func newRemoveBarriersCommand() *cobra.Command {
 	o := &removeBarriersOptions{namespace: defaultNamespace}
-	cmd := &cobra.Command{
+	return subcommand(&cobra.Command{
 		Use:   "remove-barriers",
 		Short: "Remove all barriers, before Proviso is uninstalled",
 		Long: `remove-barriers removes the ValidatingAdmissionPolicies and the bindings that Proviso
@@ -240,18 +229,12 @@ No replica may write barriers meanwhile: turn the flag --barriers off first. The
 command can be repeated. Its user needs permission to delete and update
 ValidatingAdmissionPolicies and their bindings, to get the Lease of Proviso, and to
 update all policies.`,
-		Args:          cobra.NoArgs,
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
-	}
-	sections := cliflag.NamedFlagSets{}
-	fs := sections.FlagSet("barriers")
-	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file for kube-apiserver. If not set, the file that kubectl uses.")
-	fs.StringVar(&o.namespace, "namespace", o.namespace, "The namespace of Proviso.")
-	fs.BoolVar(&o.withoutPolicies, "without-policies", false, "Leave the finalizers of policies. For clusters where Proviso does not run any more.")
-	addSections(cmd, sections)
-	return cmd
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
+	}, "barriers", func(fs *pflag.FlagSet) {
+		fs.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig file for kube-apiserver. If not set, the file that kubectl uses.")
+		fs.StringVar(&o.namespace, "namespace", o.namespace, "The namespace of Proviso.")
+		fs.BoolVar(&o.withoutPolicies, "without-policies", false, "Leave the finalizers of policies. For clusters where Proviso does not run any more.")
+	})
 }
 
 func (o *removeBarriersOptions) run(cmd *cobra.Command) error {
@@ -280,6 +263,15 @@ func (o *removeBarriersOptions) clientConfig() (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.kubeconfig
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
+}
+
+// subcommand completes a command without arguments whose flags are in one section.
+func subcommand(cmd *cobra.Command, section string, addFlags func(*pflag.FlagSet)) *cobra.Command {
+	cmd.Args, cmd.SilenceUsage, cmd.SilenceErrors = cobra.NoArgs, true, true
+	sections := cliflag.NamedFlagSets{}
+	addFlags(sections.FlagSet(section))
+	addSections(cmd, sections)
+	return cmd
 }
 
 // addSections adds the flags of sections to a command, and prints them by section in its help.

@@ -42,10 +42,7 @@ type namespaces struct {
 func newNamespaces(factory informers.SharedInformerFactory, client kubernetes.Interface) *namespaces {
 	n := &namespaces{client: client}
 	n.freshness.SetStale("namespaces have not been loaded yet")
-	n.informer = factory.InformerFor(&corev1.Namespace{}, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
-		return cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(n.listWatch(client), client), &corev1.Namespace{}, resync,
-			cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
-	})
+	n.informer = informerFor(factory, &corev1.Namespace{}, n.listWatch)
 	n.lister = corev1listers.NewNamespaceLister(n.informer.GetIndexer())
 	return n
 }

@@ -53,23 +53,6 @@ type Chains struct {
 	HasWebhooks bool
 }
 
-// builders build the authorizers of package order for one chain. A builder returns nil if the server is configured to have
-// no such authorizer.
-var builders = map[string]func(*chainConfig) (authorization.Decider, error){
-	order.PrivilegedGroupsName: (*chainConfig).privilegedGroups,
-	order.PathsName:            (*chainConfig).paths,
-	order.ReservedName:         (*chainConfig).reservedExtras,
-	order.ExcludeName:          (*chainConfig).excludedFields,
-	engine.RestrictingName:     (*chainConfig).restrictingPolicies,
-	order.DenialsName:          (*chainConfig).kubeAPIServerDenials,
-	order.WebhooksName:         (*chainConfig).webhooks,
-	order.KubeAPIServerName:    (*chainConfig).kubeAPIServer,
-	engine.GrantingName:        (*chainConfig).grantingPolicies,
-	engine.NamespacedName:      (*chainConfig).namespacedPolicies,
-	order.NodeName:             (*chainConfig).node,
-	order.IncludeName:          (*chainConfig).includedFields,
-}
-
 // AuthorizerConfig has what NewChains needs to build the authorizers of all chains of a server.
 type AuthorizerConfig struct {
 	// AlwaysAllowGroups are the privileged groups. Policies cannot deny their requests, except at the
@@ -170,11 +153,7 @@ func (c *chainConfig) newChain(in order.Chains) (*authorization.Chain, error) {
 	}
 	var members []authorization.Member
 	for _, name := range order.Members(in) {
-		build, isKnown := builders[name]
-		if !isKnown {
-			return nil, fmt.Errorf("authorizer %s: %w", name, errNoBuilder)
-		}
-		built, err := build(c)
+		built, err := c.build(name)
 		if err != nil {
 			return nil, fmt.Errorf("authorizer %s: %w", name, err)
 		}
@@ -185,8 +164,35 @@ func (c *chainConfig) newChain(in order.Chains) (*authorization.Chain, error) {
 	return authorization.NewChain(members...)
 }
 
-func (c *chainConfig) privilegedGroups() (authorization.Decider, error) {
-	return authorization.DeciderOf(authorizerfactory.NewPrivilegedGroups(c.AlwaysAllowGroups...)), nil
+// build builds an authorizer of package order for one chain. It returns nil if the server is configured to have no such authorizer.
+func (c *chainConfig) build(name string) (authorization.Decider, error) {
+	switch name {
+	case order.PrivilegedGroupsName:
+		return authorization.DeciderOf(authorizerfactory.NewPrivilegedGroups(c.AlwaysAllowGroups...)), nil
+	case order.PathsName:
+		return c.paths()
+	case order.ReservedName:
+		return frontdoor.ReservedExtras{}, nil
+	case order.ExcludeName:
+		return c.fields(granular.NewExclude)
+	case engine.RestrictingName:
+		return c.policies(engine.Restricting), nil
+	case order.DenialsName:
+		return c.denials, nil
+	case order.WebhooksName:
+		return c.webhooks(), nil
+	case order.KubeAPIServerName:
+		return c.asksKubeAPIServer, nil
+	case engine.GrantingName:
+		return c.policies(engine.GrantingCluster), nil
+	case engine.NamespacedName:
+		return c.policies(engine.GrantingNamespaced), nil
+	case order.NodeName:
+		return c.Node, nil
+	case order.IncludeName:
+		return c.fields(granular.NewInclude)
+	}
+	return nil, errNoBuilder
 }
 
 func (c *chainConfig) paths() (authorization.Decider, error) {
@@ -197,45 +203,15 @@ func (c *chainConfig) paths() (authorization.Decider, error) {
 	return authorization.DeciderOf(a), nil
 }
 
-func (c *chainConfig) reservedExtras() (authorization.Decider, error) {
-	return frontdoor.ReservedExtras{}, nil
-}
-
-func (c *chainConfig) restrictingPolicies() (authorization.Decider, error) {
-	return c.policies(engine.Restricting), nil
-}
-
-func (c *chainConfig) grantingPolicies() (authorization.Decider, error) {
-	return c.policies(engine.GrantingCluster), nil
-}
-
-func (c *chainConfig) namespacedPolicies() (authorization.Decider, error) {
-	return c.policies(engine.GrantingNamespaced), nil
-}
-
 func (c *chainConfig) policies(part engine.Part) authorization.Decider {
 	return &engine.Authorizer{Source: c.Policies, Part: part, Stage: c.stage, Checks: c.checks, MayRead: c.mayRead}
 }
 
-func (c *chainConfig) kubeAPIServer() (authorization.Decider, error) { return c.asksKubeAPIServer, nil }
-
-func (c *chainConfig) kubeAPIServerDenials() (authorization.Decider, error) { return c.denials, nil }
-
-func (c *chainConfig) webhooks() (authorization.Decider, error) {
+func (c *chainConfig) webhooks() authorization.Decider {
 	if c.Webhooks == nil {
-		return nil, nil
+		return nil
 	}
-	return &webhook.Dynamic{Source: c.Webhooks, Fresh: c.fresh, FreshConditions: c.freshConditions}, nil
-}
-
-func (c *chainConfig) node() (authorization.Decider, error) { return c.Node, nil }
-
-func (c *chainConfig) excludedFields() (authorization.Decider, error) {
-	return c.fields(granular.NewExclude)
-}
-
-func (c *chainConfig) includedFields() (authorization.Decider, error) {
-	return c.fields(granular.NewInclude)
+	return &webhook.Dynamic{Source: c.Webhooks, Fresh: c.fresh, FreshConditions: c.freshConditions}
 }
 
 func (c *chainConfig) fields(build func(granular.Config) (authorization.Decider, error)) (authorization.Decider, error) {

@@ -24,7 +24,6 @@ import (
 	genericfeatures "k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
-	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	restclient "k8s.io/client-go/rest"
 
 	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
@@ -155,10 +154,8 @@ func (c *ExtraConfig) restricted(ctx context.Context, check authorizer.Attribute
 		return "", false
 	case key.Name == "":
 		return "policies that are not loaded yet", true
-	case key.Namespace == "":
-		return fmt.Sprintf("ClusterAuthorizationPolicy %q", key.Name), true
 	}
-	return fmt.Sprintf("AuthorizationPolicy \"%s/%s\"", key.Namespace, key.Name), true
+	return key.String(), true
 }
 
 // hasWildcard reports whether a rule of a policy with *, beside an omitted list, has led to a check.
@@ -599,11 +596,4 @@ func (c CompletedConfig) demoGroup() (*genericapiserver.APIGroupInfo, error) {
 		"virtualmachines/console": machines.Console,
 	}
 	return &group, nil
-}
-
-// ResourceConfig enables every version that the server supports.
-func ResourceConfig() *serverstorage.ResourceConfig {
-	config := serverstorage.NewResourceConfig()
-	config.EnableVersions(servedVersions...)
-	return config
 }

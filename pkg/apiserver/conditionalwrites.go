@@ -76,11 +76,3 @@ func (f *conditionalWrites) innerDoor() *place.InnerDoor {
 		},
 	}
 }
-
-// newConditionalWrites returns the conditionalWrites of the front door, or nil if it has none.
-func (c CompletedConfig) newConditionalWrites(servers *cluster.Cluster, services *registration.Services) (*conditionalWrites, error) {
-	if c.extra.FrontDoor == nil || c.extra.FrontDoor.ConditionalWrites == nil {
-		return nil, nil
-	}
-	return newConditionalWrites(*c.extra.FrontDoor.ConditionalWrites, servers, services)
-}

@@ -47,8 +47,10 @@ func (c CompletedConfig) newOtherServers() (o *otherServers, err error) {
 			return nil, err
 		}
 	}
-	if o.conditionalWrites, err = c.newConditionalWrites(o.cluster, o.services); err != nil {
-		return nil, err
+	if frontDoor := c.extra.FrontDoor; frontDoor != nil && frontDoor.ConditionalWrites != nil {
+		if o.conditionalWrites, err = newConditionalWrites(*frontDoor.ConditionalWrites, o.cluster, o.services); err != nil {
+			return nil, err
+		}
 	}
 	if c.extra.FrontDoor != nil && c.extra.FrontDoor.Conditions != nil {
 		if o.cluster == nil {

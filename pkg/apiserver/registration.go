@@ -44,24 +44,25 @@ func (c CompletedConfig) newWatcher(client restclient.Interface) *registration.W
 // authorized: this server must cover the request, and kube-apiserver must pass the request on to it. If another server serves the
 // version, no server evaluates conditions on it. Without a watcher, the function returns false for all reviews.
 func (c CompletedConfig) enforcesBehind(watcher *registration.Watcher) func(authorizer.Attributes) bool {
+	return behind(watcher, c.extra.Enforcer.Covers)
+}
+
+// servesBehind returns a function that reports whether kube-apiserver passes a request on to this server, whether or not it enforces
+// conditions on the request.
+func (c CompletedConfig) servesBehind(watcher *registration.Watcher) func(authorizer.Attributes) bool {
+	return behind(watcher, func(a authorizer.Attributes) bool {
+		return slices.Contains(c.extra.Enforcer.Versions(a), a.GetAPIVersion())
+	})
+}
+
+// behind restricts a function to the requests that kube-apiserver passes on to this server.
+func behind(watcher *registration.Watcher, handles func(authorizer.Attributes) bool) func(authorizer.Attributes) bool {
 	return func(a authorizer.Attributes) bool {
 		version := schema.GroupVersion{Group: a.GetAPIGroup(), Version: a.GetAPIVersion()}
 		if watcher == nil && slices.Contains(reviewVersions, version) {
 			return false
 		}
 		//guard:front-door-reviews-kube-apiserver
-		return c.extra.Enforcer.Covers(a) && (watcher == nil || watcher.Serves(version))
-	}
-}
-
-// servesBehind returns a function that reports whether kube-apiserver passes a request on to this server, whether or not it enforces
-// conditions on the request.
-func (c CompletedConfig) servesBehind(watcher *registration.Watcher) func(authorizer.Attributes) bool {
-	return func(a authorizer.Attributes) bool {
-		version := schema.GroupVersion{Group: a.GetAPIGroup(), Version: a.GetAPIVersion()}
-		if watcher == nil && slices.Contains(reviewVersions, version) {
-			return false
-		}
-		return slices.Contains(c.extra.Enforcer.Versions(a), version.Version) && (watcher == nil || watcher.Serves(version))
+		return handles(a) && (watcher == nil || watcher.Serves(version))
 	}
 }

@@ -15,12 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/proviso-authz/proviso/pkg/aggregated"
-	"github.com/proviso-authz/proviso/pkg/cluster"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
 	"github.com/proviso-authz/proviso/pkg/place"
 	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
-	"github.com/proviso-authz/proviso/pkg/registration"
 )
 
 // placesInterval is the time between two reads of the facts about other components. The status of policies changes only if two reads
@@ -30,16 +27,8 @@ const placesInterval = 3 * time.Second
 // statusPlaces keeps the enforcementstatus.Places of the server up to date, from which comes the status of policies.
 type statusPlaces struct {
 	// table has the places. Those that enforcementstatus.Facts describe have facts of their own here.
-	table             *place.Table
-	conditionalWrites *conditionalWrites
-	// services has the APIServices. It is nil without a client of kube-apiserver.
-	services *registration.Services
-	// own observes which server kube-apiserver calls for the resources of this server. It is nil without a client of kube-apiserver.
-	own *registration.Watcher
-	// aggregated has the EnforcementConfigurations.
-	aggregated *aggregated.Enforcement
-	// conditions has the kube-apiservers that handle conditions. It is nil if none gets any.
-	conditions *cluster.Conditions
+	table *place.Table
+	*otherServers
 	// excluded returns the resources about which kube-apiserver gets no conditions.
 	excluded func() []schema.GroupResource
 	// versions has the last known versions of each group.
@@ -51,7 +40,7 @@ type statusPlaces struct {
 
 // newStatusPlaces returns statusPlaces of a table. excluded returns the resources about which kube-apiserver gets no conditions.
 func newStatusPlaces(table *place.Table, o *otherServers, excluded func() []schema.GroupResource) *statusPlaces {
-	p := &statusPlaces{table: table, conditionalWrites: o.conditionalWrites, services: o.services, own: o.own, aggregated: o.enforcement, conditions: o.conditions, excluded: excluded, versions: map[string]map[string]bool{}}
+	p := &statusPlaces{table: table, otherServers: o, excluded: excluded, versions: map[string]map[string]bool{}}
 	p.current.Store(enforcementstatus.NewPlaces(p.facts()))
 	return p
 }
@@ -75,7 +64,7 @@ func (p *statusPlaces) look(before *enforcementstatus.Places, changed func()) *e
 // facts reads the facts about other components. If the versions of a group cannot be read any more, the last known ones stay: at that
 // time no kube-apiserver is known to call the inner door either, and the status says so.
 func (p *statusPlaces) facts() enforcementstatus.Facts {
-	facts := enforcementstatus.Facts{Unread: !p.aggregated.IsRead()} // first, because the configurations may be loaded meanwhile
+	facts := enforcementstatus.Facts{Unread: !p.enforcement.IsRead()} // first, because the configurations may be loaded meanwhile
 	if p.conditionalWrites != nil {
 		facts.InnerDoor = &enforcementstatus.InnerDoor{MissesWebhooks: p.conditionalWrites.config.MissesWebhooks}
 		facts.InnerDoor.Lacking, facts.InnerDoor.Probed = p.conditionalWrites.prober.Unknown()
@@ -90,7 +79,7 @@ func (p *statusPlaces) facts() enforcementstatus.Facts {
 		facts.InnerDoor.Probed = p.readVersions(groupsOf(p.conditionalWrites.config.Resources)) && facts.InnerDoor.Probed
 	}
 	var groups []string
-	for _, r := range p.aggregated.Resources() {
+	for _, r := range p.enforcement.Resources() {
 		groups = append(groups, r.Resource.Group)
 		facts.Aggregated = append(facts.Aggregated, enforcementstatus.Aggregated{
 			Writes:  enforcementstatus.Writes{Resource: r.Resource, Subresource: r.Subresource, Verbs: r.Verbs},

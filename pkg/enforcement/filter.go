@@ -57,9 +57,9 @@ func (f *filter) Authorize(ctx context.Context, a authorizer.Attributes) (author
 		return forbidden(decision.Concrete())
 	}
 	var connect *record
-	if attributes, needed := s.enforcer.createOfConnection(a); needed {
+	if s.enforcer.NeedsCreate(a) {
 		var also authorization.Decision
-		if connect, also = s.enforcer.decide(ctx, attributes, request); connect == nil {
+		if connect, also = s.enforcer.decide(ctx, authorization.WithVerb(a, "create"), request); connect == nil {
 			s.auditAuthorization(ctx, nil, s.enforcer.Covers(a))
 			decisions.WithContext(ctx).WithLabelValues(labelDeny).Inc()
 			verdict, reason, err := forbidden(also.Concrete())
@@ -146,15 +146,6 @@ func (e *Enforcer) decide(ctx context.Context, a authorizer.Attributes, earlier 
 		return nil, authorization.Deny("no authorizer can allow the request, whatever its object is", nil)
 	}
 	return &record{attributes: a, lazy: lazy, decided: decision, conditional: !decision.IsAllow()}, decision
-}
-
-// createOfConnection returns the attributes of the create check that a connection also needs
-// (KEP-5681, "Compound Authorization for Connectible Resources"), or false if the request needs none.
-func (e *Enforcer) createOfConnection(a authorizer.Attributes) (authorizer.Attributes, bool) {
-	if !e.NeedsCreate(a) {
-		return nil, false
-	}
-	return authorization.WithVerb(a, "create"), true
 }
 
 // handlers is the authorizer for the checks of the generic server's handlers.

@@ -22,6 +22,7 @@ import (
 	"github.com/proviso-authz/proviso/apis/policy"
 	"github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/registry/stored"
+	"github.com/proviso-authz/proviso/pkg/registry/virtual"
 )
 
 const (
@@ -217,10 +218,7 @@ func (w *write) mayGrant() error {
 
 // mayReview returns an error unless the author may learn the permissions of all users.
 func (w *write) mayReview() error {
-	answer, why := w.ask(authorizer.AttributesRecord{
-		User: w.author, Verb: "create", ResourceRequest: true,
-		APIGroup: authorizationapi.GroupName, APIVersion: "v1", Resource: "subjectaccessreviews",
-	})
+	answer, why := w.ask(virtual.CreateReviews(w.author))
 	//guard:policies-checks-others-answers
 	if answer == authorizer.DecisionAllow {
 		return nil

@@ -113,11 +113,7 @@ func (o *options) run(ctx context.Context, args []string) error {
 		return err
 	}
 	policies, results := Policies(objects.Permissions())
-	text, err := format(policies, o.output.Value)
-	if err != nil {
-		return err
-	}
-	if _, err := o.Out.Write(text); err != nil {
+	if err := write(o.Out, policies, o.output.Value); err != nil {
 		return err
 	}
 	if err := printReport(o.ErrOut, results, unbound(objects)); err != nil {
@@ -166,13 +162,13 @@ func (o *options) read(ctx context.Context) (objects *rbac.Objects, gaps []error
 	return objects, gaps, nil
 }
 
-// format writes policies for kubectl apply, in the form in which users write them.
-func format(policies []Policy, output string) ([]byte, error) {
+// write writes policies for kubectl apply, in the form in which users write them.
+func write(out io.Writer, policies []Policy, format string) error {
 	objects := make([]map[string]any, 0, len(policies))
 	for _, p := range policies {
 		spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(p.Spec)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		metadata := map[string]any{"name": p.Key.Name}
 		if p.Key.Namespace != "" {
@@ -180,7 +176,7 @@ func format(policies []Policy, output string) ([]byte, error) {
 		}
 		objects = append(objects, map[string]any{"apiVersion": policyv1alpha1.SchemeGroupVersion.String(), "kind": p.Key.Kind(), "metadata": metadata, "spec": spec})
 	}
-	return document.Manifests(objects, output)
+	return document.WriteManifests(out, objects, format)
 }
 
 // unbound returns the roles to which no binding refers.

@@ -7,6 +7,7 @@ package document
 
 import (
 	"bytes"
+	"io"
 
 	"go.yaml.in/yaml/v2"
 
@@ -19,25 +20,26 @@ const (
 	JSON = "json"
 )
 
-// Manifests writes objects for kubectl apply: as documents of YAML, or as a JSON list.
-func Manifests(objects []map[string]any, format string) ([]byte, error) {
+// WriteManifests writes objects for kubectl apply: as documents of YAML, or as a JSON list.
+func WriteManifests(out io.Writer, objects []map[string]any, format string) error {
 	if format == JSON {
 		if objects == nil {
 			objects = []map[string]any{}
 		}
-		return printable.Indented(map[string]any{"apiVersion": "v1", "kind": "List", "items": objects}, "    ")
+		return printable.WriteJSON(out, map[string]any{"apiVersion": "v1", "kind": "List", "items": objects}, "    ")
 	}
 	var text bytes.Buffer
 	for i, object := range objects {
 		// Not by way of JSON, as sigs.k8s.io/yaml does: JSON may have characters that YAML cannot have.
 		document, err := yaml.Marshal(object)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if i > 0 {
 			text.WriteString("---\n")
 		}
 		text.Write(document)
 	}
-	return text.Bytes(), nil
+	_, err := text.WriteTo(out)
+	return err
 }

@@ -43,23 +43,22 @@ func TestReadAgain(t *testing.T) {
 		for range 1 + random.IntN(3) {
 			want = append(want, map[string]any{"kind": text(), "spec": map[string]any{"a": text(), "list": []any{text(), map[string]any{"b": text(), "c": []any{}}}}})
 		}
-		asYAML, err := document.Manifests(want, document.YAML)
-		if err != nil {
+		var asYAML, asJSON bytes.Buffer
+		if err := document.WriteManifests(&asYAML, want, document.YAML); err != nil {
 			t.Fatal(err)
 		}
-		asJSON, err := document.Manifests(want, document.JSON)
-		if err != nil {
+		if err := document.WriteManifests(&asJSON, want, document.JSON); err != nil {
 			t.Fatal(err)
 		}
 		var list struct{ Items []map[string]any }
-		if err := json.Unmarshal(asJSON, &list); err != nil {
+		if err := json.Unmarshal(asJSON.Bytes(), &list); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(want, list.Items); diff != "" {
-			t.Fatalf("JSON: %s\n%s", diff, asJSON)
+			t.Fatalf("JSON: %s\n%s", diff, &asJSON)
 		}
-		if diff := cmp.Diff(want, decoded(t, asYAML)); diff != "" {
-			t.Fatalf("YAML: %s\n%s", diff, asYAML)
+		if diff := cmp.Diff(want, decoded(t, asYAML.Bytes())); diff != "" {
+			t.Fatalf("YAML: %s\n%s", diff, &asYAML)
 		}
 	}
 }

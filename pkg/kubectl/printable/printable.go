@@ -80,25 +80,16 @@ func JSON(text string) string {
 	return escaped.String()
 }
 
-// Indented returns a value in JSON, with the characters that Text would escape as escape sequences.
-func Indented(value any, indent string) ([]byte, error) {
+// WriteJSON writes a value for programs as JSON, with the characters that Text would escape as escape sequences.
+func WriteJSON(out io.Writer, value any, indent string) error {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
 	encoder.SetEscapeHTML(false)
 	encoder.SetIndent("", indent)
 	if err := encoder.Encode(value); err != nil {
-		return nil, fmt.Errorf("JSON: %w", err)
+		return fmt.Errorf("JSON: %w", err)
 	}
-	return []byte(JSON(text.String())), nil
-}
-
-// WriteJSON writes a value for programs.
-func WriteJSON(out io.Writer, value any, indent string) error {
-	text, err := Indented(value, indent)
-	if err != nil {
-		return err
-	}
-	_, err = out.Write(text)
+	_, err := io.WriteString(out, JSON(text.String()))
 	return err
 }
 

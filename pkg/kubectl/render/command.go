@@ -181,12 +181,7 @@ func (o *options) run(ctx context.Context) error {
 	if o.report == document.Stdin {
 		return nil
 	}
-	text, err := manifests(barriers, o.output.Value)
-	if err != nil {
-		return err
-	}
-	_, err = o.Out.Write(text)
-	return err
+	return writeManifests(o.Out, barriers, o.output.Value)
 }
 
 // exempt returns the identities that no barrier refuses.

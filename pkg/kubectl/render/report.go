@@ -181,20 +181,20 @@ func Policies(compiler *partial.Compiler, policies []policyfile.Policy) ([]Rende
 		}
 		r := Rendered{policyReport: reportOf(p, b)}
 		if b != nil {
-			text, err := manifests([]*barrier.Barrier{b}, document.YAML)
-			if err != nil {
+			var text strings.Builder
+			if err := writeManifests(&text, []*barrier.Barrier{b}, document.YAML); err != nil {
 				return nil, err
 			}
-			r.Manifests = string(text)
+			r.Manifests = text.String()
 		}
 		rendered = append(rendered, r)
 	}
 	return rendered, nil
 }
 
-// manifests returns the objects of barriers in the form in which users write them: each policy before its binding, without what servers
+// writeManifests writes the objects of barriers in the form in which users write them: each policy before its binding, without what servers
 // set. Barriers without objects are left out.
-func manifests(barriers []*barrier.Barrier, format string) ([]byte, error) {
+func writeManifests(out io.Writer, barriers []*barrier.Barrier, format string) error {
 	var objects []map[string]any
 	for _, b := range barriers {
 		if b.Policy == nil {
@@ -203,12 +203,12 @@ func manifests(barriers []*barrier.Barrier, format string) ([]byte, error) {
 		for _, object := range []runtime.Object{b.Policy, b.Binding} {
 			fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			unstructured.RemoveNestedField(fields, "metadata", "creationTimestamp")
 			unstructured.RemoveNestedField(fields, "status")
 			objects = append(objects, fields)
 		}
 	}
-	return document.Manifests(objects, format)
+	return document.WriteManifests(out, objects, format)
 }

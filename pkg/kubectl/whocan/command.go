@@ -18,6 +18,7 @@ SPDX-License-Identifier: Apache-2.0
 package whocan
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -192,11 +193,5 @@ func (p *part) below(screen *terminal.Terminal) func() []string {
 
 // text returns the condition in words, or as it is.
 func (p *part) text() string {
-	switch {
-	case p.Words != "":
-		return p.Words
-	case p.Condition != "":
-		return p.Condition
-	}
-	return "always"
+	return cmp.Or(p.Words, p.Condition, "always")
 }

@@ -9,11 +9,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
@@ -127,30 +124,4 @@ func (in *input) addPolicy(object *metav1.ObjectMeta, spec *policyv1alpha1.Autho
 type stored struct {
 	generation int64
 	status     *policyv1alpha1.AuthorizationPolicyStatus
-}
-
-// check compares a policy with its status. Requests that it does not decide are a gap for a restriction, because the answer may then be too narrow, and
-// a warning for an Allow policy. Without a status, as for a file, nothing is known.
-func (s *stored) check(key engine.Key, effect policyv1alpha1.PolicyEffect, verb string) (gaps, warnings []string) {
-	if s == nil {
-		return nil, nil
-	}
-	ready := meta.FindStatusCondition(s.status.Conditions, policyv1alpha1.PolicyReady)
-	if ready == nil || ready.Status != metav1.ConditionTrue || ready.ObservedGeneration != s.generation {
-		gaps = append(gaps, fmt.Sprintf("%v: the server has not compiled this version of it, and may decide by an earlier one", key))
-	}
-	for i := range s.status.Enforcement {
-		e := &s.status.Enforcement[i]
-		if verb != "*" && !slices.Contains(e.Verbs, verb) && !slices.Contains(e.Verbs, "*") {
-			continue
-		}
-		text := fmt.Sprintf("%v on %s %s: %s: %s", key, strings.Join(e.Verbs, ","), strings.Join(e.Resources, ","), e.Result, e.Message)
-		switch {
-		case effect != policyv1alpha1.PolicyEffectAllow && (e.Result == policyv1alpha1.ResultNotEnforced || e.Result == policyv1alpha1.ResultPending):
-			gaps = append(gaps, text)
-		case e.Result != policyv1alpha1.ResultEnforced:
-			warnings = append(warnings, text)
-		}
-	}
-	return gaps, warnings
 }

@@ -21,7 +21,7 @@ import (
 var selecting = []string{"list", "watch", "deletecollection"}
 
 // narrowing is what requests have that rules match, and the question does not: one of some names of objects, and a namespace. It is empty if the
-// rules match the question itself, or no request that it is about.
+// rules match the question itself.
 type narrowing struct {
 	names     []string
 	namespace string
@@ -29,16 +29,19 @@ type narrowing struct {
 
 func (n narrowing) isEmpty() bool { return len(n.names) == 0 && n.namespace == "" }
 
-// narrowingOf returns the narrowing for rules that do not match a question. matches reports whether they match a request.
-func narrowingOf(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec, record authorizer.AttributesRecord, matches func(authorizer.AttributesRecord) bool) (n narrowing) {
+// narrowingOf returns the narrowing for rules and a question, or false if they match no request that it is about. matches reports whether they match a request.
+func narrowingOf(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec, record authorizer.AttributesRecord, matches func(authorizer.AttributesRecord) bool) (n narrowing, ok bool) {
+	if matches(record) {
+		return n, true
+	}
 	if !record.ResourceRequest {
-		return n
+		return n, false
 	}
 	if record.Namespace == "" {
 		record.Namespace, n.namespace = key.Namespace, key.Namespace
 	}
-	if matches(record) {
-		return n
+	if n.namespace != "" && matches(record) {
+		return n, true
 	}
 	for i := range spec.Rules {
 		for _, name := range spec.Rules[i].ResourceNames {
@@ -49,10 +52,7 @@ func narrowingOf(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec, r
 			}
 		}
 	}
-	if len(n.names) == 0 {
-		return narrowing{}
-	}
-	return n
+	return n, len(n.names) > 0
 }
 
 // covers reports whether a narrowing has all requests that another one has, and meets whether they have some in common.

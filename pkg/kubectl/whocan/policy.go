@@ -71,10 +71,9 @@ func matching(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec, reco
 	matches := func(record authorizer.AttributesRecord) bool {
 		return !p.decide(context.Background(), rules, record, "").IsNoOpinion()
 	}
-	if !matches(record) {
-		if p.only = narrowingOf(key, spec, record, matches); p.only.isEmpty() {
-			return nil
-		}
+	var isMatched bool
+	if p.only, isMatched = narrowingOf(key, spec, record, matches); !isMatched {
+		return nil
 	}
 	if p.evaluated, p.assumed = rules, rules; spec.Condition == "" {
 		return p

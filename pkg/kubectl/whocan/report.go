@@ -10,8 +10,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/client-go/tools/cache"
@@ -147,11 +150,9 @@ func reportOf(ctx context.Context, in *input, record authorizer.AttributesRecord
 		}
 		rules := engine.RulesOf(p.Key(), p.Spec)
 		matches := func(record authorizer.AttributesRecord) bool { return len(rules.Matching(record)) > 0 }
-		var only narrowing
-		if !matches(record) {
-			if only = narrowingOf(p.Key(), p.Spec, record, matches); only.isEmpty() {
-				continue
-			}
+		only, isMatched := narrowingOf(p.Key(), p.Spec, record, matches)
+		if !isMatched {
+			continue
 		}
 		r.permissions, lists = append(r.permissions, permission{p, only}), append(lists, p.Spec.Subjects)
 		if !only.isEmpty() {
@@ -185,13 +186,32 @@ func reportOf(ctx context.Context, in *input, record authorizer.AttributesRecord
 	return r
 }
 
-// check adds the gaps and the warnings about a policy.
+// check adds the gaps and the warnings about a policy, and compares it with its status. Requests that it does not decide are a gap for a restriction, because
+// the answer may then be too narrow, and a warning for an Allow policy. Without a status, as for a file, nothing is known.
 func (r *report) check(p *policy, of *stored) {
 	if p.failure != nil {
 		r.Gaps = append(r.Gaps, fmt.Sprintf("%v does not compile here, so that the server may decide by an earlier version of it: %v", p.key, p.failure))
 	}
-	gaps, warnings := of.check(p.key, p.spec.Effect, r.Request.Verb)
-	r.Gaps, r.Warnings = append(r.Gaps, gaps...), append(r.Warnings, warnings...)
+	if of == nil {
+		return
+	}
+	ready := meta.FindStatusCondition(of.status.Conditions, policyv1alpha1.PolicyReady)
+	if ready == nil || ready.Status != metav1.ConditionTrue || ready.ObservedGeneration != of.generation {
+		r.Gaps = append(r.Gaps, fmt.Sprintf("%v: the server has not compiled this version of it, and may decide by an earlier one", p.key))
+	}
+	for i := range of.status.Enforcement {
+		e := &of.status.Enforcement[i]
+		if verb := r.Request.Verb; verb != "*" && !slices.Contains(e.Verbs, verb) && !slices.Contains(e.Verbs, "*") {
+			continue
+		}
+		text := fmt.Sprintf("%v on %s %s: %s: %s", p.key, strings.Join(e.Verbs, ","), strings.Join(e.Resources, ","), e.Result, e.Message)
+		switch {
+		case p.spec.Effect != policyv1alpha1.PolicyEffectAllow && (e.Result == policyv1alpha1.ResultNotEnforced || e.Result == policyv1alpha1.ResultPending):
+			r.Gaps = append(r.Gaps, text)
+		case e.Result != policyv1alpha1.ResultEnforced:
+			r.Warnings = append(r.Warnings, text)
+		}
+	}
 }
 
 // answer returns the answer for a requester, or nil if nothing allows the request.

@@ -111,7 +111,7 @@ func (l *loader) policyOrBinding(d document.Document, typeMeta metav1.TypeMeta) 
 	}
 	switch object := object.(type) {
 	case *admissionregistrationv1.ValidatingAdmissionPolicy:
-		if l.IsNew(d.Source, titleOf(kindPolicy, object), object.Name) {
+		if l.IsNew(d.Source, titleOf(kindPolicy, object), "object", object.Name) {
 			p := &policy{ValidatingAdmissionPolicy: object, source: d.Source}
 			l.policies[object.Name] = p
 			object.Spec = *barrier.DefaultedPolicy(object) // as kube-apiserver does
@@ -124,7 +124,7 @@ func (l *loader) policyOrBinding(d document.Document, typeMeta metav1.TypeMeta) 
 			}
 		}
 	case *admissionregistrationv1.ValidatingAdmissionPolicyBinding:
-		if l.IsNew(d.Source, titleOf(kindBinding, object), object.Name) {
+		if l.IsNew(d.Source, titleOf(kindBinding, object), "object", object.Name) {
 			object.Spec = *barrier.DefaultedBinding(object)
 			for _, err := range validateBinding(object) {
 				l.Fail(d.Source, titleOf(kindBinding, object), err)
@@ -185,7 +185,7 @@ func (l *loader) object(d document.Document, typeMeta metav1.TypeMeta) {
 		l.Fail(d.Source, gvk.Kind, err)
 		return
 	}
-	if !l.IsNew(d.Source, titleOf(gvk.Kind+" of "+typeMeta.APIVersion, accessor), accessor.GetName()) {
+	if !l.IsNew(d.Source, titleOf(gvk.Kind+" of "+typeMeta.APIVersion, accessor), "object", accessor.GetName()) {
 		return
 	}
 	namespace, isNamespace := object.(*corev1.Namespace)

@@ -291,8 +291,8 @@ type Errors struct {
 	sources map[string]Source
 }
 
-// IsNew reports whether an object has a name, and no other object has its title. Otherwise it adds an error.
-func (e *Errors) IsNew(at Source, title, name string) bool {
+// IsNew reports whether an object has a name, and no other object has its title. Otherwise it adds an error, in which what stands for the object.
+func (e *Errors) IsNew(at Source, title, what, name string) bool {
 	if e.sources == nil {
 		e.sources = map[string]Source{}
 	}
@@ -301,7 +301,7 @@ func (e *Errors) IsNew(at Source, title, name string) bool {
 	case name == "":
 		e.Fail(at, title, errNoName)
 	case twice:
-		e.Fail(at, title, fmt.Errorf("the same object is in %v, too", other))
+		e.Fail(at, title, fmt.Errorf("the same %s is in %v, too", what, other))
 	default:
 		e.sources[title] = at
 		return true

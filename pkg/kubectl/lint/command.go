@@ -139,7 +139,7 @@ func (o *options) run(ctx context.Context, args []string) error {
 		return errNone
 	}
 	o.WarnOthers(loader.Others)
-	l := &linter{options: o, compilers: compilers, policies: policies, mistakes: loader.Mistakes}
+	l := &linter{options: o, compilers: compilers, policies: policies}
 	if err := l.readSchemas(ctx); err != nil {
 		return err
 	}
@@ -167,7 +167,6 @@ type linter struct {
 
 	compilers *simulation.Compilers
 	policies  []policyfile.Policy
-	mistakes  []policyfile.Mistake
 	// types is nil without schemas, and clients without --cluster.
 	types   *typechecking.Checker
 	clients *command.Clients
@@ -209,10 +208,8 @@ func (l *linter) lint(ctx context.Context) (findings []finding, err error) {
 		add := func(format string, args ...any) {
 			findings = append(findings, finding{Source: p.Source.String(), Policy: p.Key.String(), Message: fmt.Sprintf(format, args...)})
 		}
-		for _, m := range l.mistakes {
-			if m.Key == p.Key {
-				add("%s", m.Text)
-			}
+		for _, mistake := range p.Mistakes {
+			add("%s", mistake)
 		}
 		if l.types != nil {
 			found, err := l.types.Check(p.Key.Namespace, p.Spec)

@@ -11,7 +11,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -39,13 +38,8 @@ type Policy struct {
 	Key    engine.Key
 	Source document.Source
 	Spec   *policyv1alpha1.AuthorizationPolicySpec
-}
-
-// Mistake is a mistake in a valid policy, of which the server warns.
-type Mistake struct {
-	Key engine.Key
-	// Text begins with the field.
-	Text string
+	// Mistakes are mistakes in the policy, of which the server warns. They begin with the field.
+	Mistakes []string
 }
 
 // Loader collects the policies of documents.
@@ -56,8 +50,7 @@ type Loader struct {
 	AcceptMappings bool
 	// Others are the documents that are no policies: of other API groups, and of other kinds.
 	Others []document.Document
-	// Mistakes are the mistakes in the policies, and Warnings have them with their sources.
-	Mistakes []Mistake
+	// Warnings are the mistakes in the policies and the mappings, with their sources.
 	Warnings []string
 
 	// AllNamespaces accepts policies of other namespaces than the one that policies without a namespace get.
@@ -67,13 +60,12 @@ type Loader struct {
 	checker   *policy.Checker
 
 	policies []Policy
-	sources  map[engine.Key]document.Source
-	mappings map[string]Mapping
+	mappings []Mapping
 }
 
 // NewLoader returns a Loader. If a namespace is given, policies that name none get it, and policies of other namespaces are errors.
 func NewLoader(namespace string, compiler *partial.Compiler) *Loader {
-	return &Loader{namespace: namespace, checker: policy.NewChecker(compiler, enforcementstatus.Server{LeavesOut: manifest.Config{}.LeavesOut}, nil), sources: map[engine.Key]document.Source{}, mappings: map[string]Mapping{}}
+	return &Loader{namespace: namespace, checker: policy.NewChecker(compiler, enforcementstatus.Server{LeavesOut: manifest.Config{}.LeavesOut}, nil)}
 }
 
 var decoder = func() runtime.Decoder {
@@ -114,7 +106,8 @@ func (l *Loader) load(ctx context.Context, d document.Document, meta metav1.Type
 	l.EachItem(d.Source, object, func(at document.Source, object runtime.Object) {
 		switch object := object.(type) {
 		case *policyapi.ClusterAuthorizationPolicy:
-			l.add(ctx, at, &object.ObjectMeta, &object.Spec, false, func() field.ErrorList { return validation.ValidateClusterAuthorizationPolicy(object) })
+			key := engine.Key{Name: object.Name}
+			l.add(ctx, at, key, object.GenerateName, &object.Spec, func() field.ErrorList { return validation.ValidateClusterAuthorizationPolicy(object) })
 		case *policyapi.AuthorizationPolicy:
 			l.namespaced(ctx, at, object)
 		case *policyapi.FieldPermissionMapping:
@@ -162,16 +155,12 @@ func (l *Loader) namespaced(ctx context.Context, at document.Source, p *policyap
 		l.Fail(at, key.String(), fmt.Errorf("the namespace is not %q, the value of --namespace", l.namespace))
 		return
 	}
-	l.add(ctx, at, &p.ObjectMeta, &p.Spec, true, func() field.ErrorList { return validation.ValidateAuthorizationPolicy(p) })
+	l.add(ctx, at, key, p.GenerateName, &p.Spec, func() field.ErrorList { return validation.ValidateAuthorizationPolicy(p) })
 }
 
 // add validates a policy and adds it.
-func (l *Loader) add(ctx context.Context, at document.Source, meta *metav1.ObjectMeta, spec *policyapi.AuthorizationPolicySpec, isNamespaced bool, validate func() field.ErrorList) {
-	key := engine.Key{Name: meta.Name}
-	if isNamespaced {
-		key.Namespace = meta.Namespace
-	}
-	if meta.Name == "" && meta.GenerateName != "" {
+func (l *Loader) add(ctx context.Context, at document.Source, key engine.Key, generateName string, spec *policyapi.AuthorizationPolicySpec, validate func() field.ErrorList) {
+	if key.Name == "" && generateName != "" {
 		l.Fail(at, key.String(), errGeneratedKey)
 		return
 	}
@@ -188,21 +177,19 @@ func (l *Loader) add(ctx context.Context, at document.Source, meta *metav1.Objec
 		return
 	}
 	//guard:render-same-policy-twice
-	if other, ok := l.sources[key]; ok {
-		l.Fail(at, key.String(), fmt.Errorf("the same policy is in %v, too", other))
+	if !l.IsNew(at, key.String(), "policy", key.Name) {
 		return
 	}
-	l.sources[key] = at
 	served := &policyv1alpha1.AuthorizationPolicySpec{}
 	if err := policyv1alpha1.Convert_policy_AuthorizationPolicySpec_To_v1alpha1_AuthorizationPolicySpec(spec, served, nil); err != nil {
 		l.Fail(at, key.String(), err)
 		return
 	}
-	for _, warning := range l.checker.Warn(ctx, key, spec) {
-		l.Mistakes = append(l.Mistakes, Mistake{Key: key, Text: warning})
-		l.Warnings = append(l.Warnings, fmt.Sprintf("%v: %v: %s", at, key, warning))
+	mistakes := l.checker.Warn(ctx, key, spec)
+	for _, mistake := range mistakes {
+		l.Warnings = append(l.Warnings, fmt.Sprintf("%v: %v: %s", at, key, mistake))
 	}
-	l.policies = append(l.policies, Policy{Key: key, Source: at, Spec: served})
+	l.policies = append(l.policies, Policy{Key: key, Source: at, Spec: served, Mistakes: mistakes})
 }
 
 // Sorted returns the policies in the order of their names.
@@ -246,17 +233,16 @@ func (l *Loader) addMapping(at document.Source, m *policyapi.FieldPermissionMapp
 		return
 	}
 	//guard:render-same-mapping-twice
-	if other, ok := l.mappings[m.Name]; ok {
-		l.Fail(at, title, fmt.Errorf("the same mapping is in %v, too", other.Source))
+	if !l.IsNew(at, title, "mapping", m.Name) {
 		return
 	}
 	for _, warning := range warnings {
 		l.Warnings = append(l.Warnings, fmt.Sprintf("%v: %v: %s", at, title, warning))
 	}
-	l.mappings[m.Name] = Mapping{FieldPermissionMapping: m, Source: at}
+	l.mappings = append(l.mappings, Mapping{FieldPermissionMapping: m, Source: at})
 }
 
 // SortedMappings returns the valid mappings by name.
 func (l *Loader) SortedMappings() []Mapping {
-	return slices.SortedFunc(maps.Values(l.mappings), func(a, b Mapping) int { return strings.Compare(a.Name, b.Name) })
+	return slices.SortedFunc(slices.Values(l.mappings), func(a, b Mapping) int { return strings.Compare(a.Name, b.Name) })
 }

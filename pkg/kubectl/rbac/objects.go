@@ -136,7 +136,7 @@ func (l *loader) accept(at document.Source, kind string, meta *metav1.ObjectMeta
 		l.Fail(at, title, errNoNamespace)
 		return false
 	}
-	return l.IsNew(at, title, meta.Name)
+	return l.IsNew(at, title, "object", meta.Name)
 }
 
 // aggregate sets the rules of aggregated ClusterRoles that have none, as the controller does: the rules of all selected ClusterRoles in the

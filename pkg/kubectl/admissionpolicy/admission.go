@@ -155,6 +155,8 @@ func (r *recorder) AddWarning(_, text string) { r.Warnings = append(r.Warnings, 
 type evaluation struct {
 	generic.PolicyMatcher
 	validating.Validator
+	// ObjectInterfaces is nil: no objects are converted, because kube-apiserver has the code for that.
+	admission.ObjectInterfaces
 
 	policy     *policy
 	trace      Trace
@@ -176,7 +178,7 @@ func (e *evaluation) run(ctx context.Context, s *Set, a *attributes, checks auth
 		hook.ParamInformer, hook.ParamScope = s.parameters[*kind], s.parameters[*kind].scope()
 	}
 	a.isAudited = false
-	err := validating.NewDispatcher(checks, e).Dispatch(ctx, a, &interfaces{evaluation: e}, []validating.PolicyHook{hook})
+	err := validating.NewDispatcher(checks, e).Dispatch(ctx, a, e, []validating.PolicyHook{hook})
 	if e.unknown != nil {
 		return e.unknown
 	}
@@ -303,24 +305,16 @@ func (s *Set) namespacesFor(r *simulation.Request, a *attributes) (map[string]*c
 	return known, nil
 }
 
-// interfaces are the object interfaces of the plugin. They convert no objects: kube-apiserver has the code for that.
-type interfaces struct {
-	admission.ObjectInterfaces
+var _ runtime.EquivalentResourceMapper = &evaluation{}
 
-	evaluation *evaluation
-}
-
-var _ runtime.EquivalentResourceMapper = &interfaces{}
-
-// GetEquivalentResourceMapper returns the interfaces themselves.
-func (i *interfaces) GetEquivalentResourceMapper() runtime.EquivalentResourceMapper { return i }
+// GetEquivalentResourceMapper returns the evaluation itself.
+func (e *evaluation) GetEquivalentResourceMapper() runtime.EquivalentResourceMapper { return e }
 
 // EquivalentResourcesFor returns the resources that may be the same objects in another API version: those with the group and the name of the
 // resource, in versions that the policy or a binding names. Events are the only objects of two groups.
-func (i *interfaces) EquivalentResourcesFor(resource schema.GroupVersionResource, _ string) (found []schema.GroupVersionResource) {
-	p := i.evaluation.policy
-	all := []*admissionregistrationv1.MatchResources{p.Spec.MatchConstraints}
-	for _, b := range p.bindings {
+func (e *evaluation) EquivalentResourcesFor(resource schema.GroupVersionResource, _ string) (found []schema.GroupVersionResource) {
+	all := []*admissionregistrationv1.MatchResources{e.policy.Spec.MatchConstraints}
+	for _, b := range e.policy.bindings {
 		if b.Spec.MatchResources != nil {
 			all = append(all, b.Spec.MatchResources)
 		}
@@ -346,8 +340,8 @@ func (i *interfaces) EquivalentResourcesFor(resource schema.GroupVersionResource
 var eventGroups = []string{"", "events.k8s.io"}
 
 // KindFor is called if a rule matches an equivalent resource only. Whether a server has this resource is not known.
-func (i *interfaces) KindFor(resource schema.GroupVersionResource, _ string) schema.GroupVersionKind {
-	i.evaluation.unknown = fmt.Errorf("the decision depends on whether a server has the objects as %s of %s, too, which a rule names (matchPolicy Equivalent): write the version of the request into the rule, or set matchPolicy to Exact",
+func (e *evaluation) KindFor(resource schema.GroupVersionResource, _ string) schema.GroupVersionKind {
+	e.unknown = fmt.Errorf("the decision depends on whether a server has the objects as %s of %s, too, which a rule names (matchPolicy Equivalent): write the version of the request into the rule, or set matchPolicy to Exact",
 		resource.Resource, resource.GroupVersion())
 	return schema.GroupVersionKind{}
 }

@@ -200,15 +200,9 @@ type answerReport struct {
 
 type listReport struct {
 	head
-	Namespace string         `json:"namespace,omitempty"`
-	Rules     []rule         `json:"rules"`
-	Changes   []changeReport `json:"changes"`
-}
-
-type changeReport struct {
-	Resource string   `json:"resource"`
-	Verbs    []string `json:"verbs"`
-	*answer.Answer
+	Namespace string    `json:"namespace,omitempty"`
+	Rules     []rule    `json:"rules"`
+	Changes   []*change `json:"changes"`
 }
 
 // head returns the begin of a report, with the warnings until now.

@@ -67,10 +67,7 @@ func (o *options) runList(ctx context.Context) (err error) {
 	case err != nil:
 		return err
 	case o.output.Value != "":
-		report := listReport{head: o.head("CanIList"), Namespace: o.Namespace, Rules: append([]rule{}, rules...), Changes: []changeReport{}}
-		for _, c := range changes {
-			report.Changes = append(report.Changes, changeReport{c.resource, c.verbs, c.answer})
-		}
+		report := listReport{head: o.head("CanIList"), Namespace: o.Namespace, Rules: append([]rule{}, rules...), Changes: append([]*change{}, changes...)}
 		return o.output.Write(o.Out, report, indent)
 	case len(changes) == 0:
 		return nil
@@ -154,9 +151,9 @@ const reviewsAtOnce = 8
 
 // change is an action on which policies decide otherwise than the rules that kube-apiserver lists.
 type change struct {
-	resource string
-	verbs    []string
-	answer   *answer.Answer
+	Resource string   `json:"resource"`
+	Verbs    []string `json:"verbs"`
+	*answer.Answer
 	// rows are the conditions of the answer, or one row with its reason.
 	rows []answer.Row
 }
@@ -193,20 +190,20 @@ func (o *options) changes(ctx context.Context, granted []rbacv1.PolicyRule) (cha
 		if a == nil {
 			continue
 		}
-		next := &change{resource: nameOf(&actions[i]), verbs: []string{actions[i].Verb}, answer: a, rows: a.Conditions}
+		next := &change{Resource: nameOf(&actions[i]), Verbs: []string{actions[i].Verb}, Answer: a, rows: a.Conditions}
 		if a.Verdict != answer.YesIf {
 			next.rows = []answer.Row{{Description: a.Why()}}
 		}
 		same := slices.IndexFunc(changes, func(c *change) bool {
-			return c.resource == next.resource && c.answer.Verdict == next.answer.Verdict && slices.Equal(c.rows, next.rows)
+			return c.Resource == next.Resource && c.Verdict == next.Verdict && slices.Equal(c.rows, next.rows)
 		})
 		if same >= 0 {
-			changes[same].verbs = append(changes[same].verbs, actions[i].Verb)
+			changes[same].Verbs = append(changes[same].Verbs, actions[i].Verb)
 			continue
 		}
 		changes = append(changes, next)
 	}
-	slices.SortStableFunc(changes, func(a, b *change) int { return strings.Compare(a.resource, b.resource) })
+	slices.SortStableFunc(changes, func(a, b *change) int { return strings.Compare(a.Resource, b.Resource) })
 	return changes, unenforced, nil
 }
 
@@ -295,7 +292,7 @@ func printChanges(out io.Writer, changes []*change, headers bool, screen *termin
 	for _, c := range changes {
 		for i := range c.rows {
 			row := &c.rows[i]
-			table.Add(row.Below(screen), c.resource, fmt.Sprint(c.verbs), c.answer.Verdict.Text(), string(row.Effect), row.Condition, row.Policy, row.Description)
+			table.Add(row.Below(screen), c.Resource, fmt.Sprint(c.Verbs), c.Verdict.Text(), string(row.Effect), row.Condition, row.Policy, row.Description)
 		}
 	}
 	return table.Print(out, screen.Width())

@@ -107,26 +107,13 @@ func (c *comparison) object(kind string, got, want *metav1.ObjectMeta, isEqual b
 		return nil
 	}
 	c.status, c.remarks = different, append(c.remarks, "the "+kind+" differs")
-	diff, err := diffOf(kind, shownObject{Kind: kind, Metadata: gotMeta, Spec: gotSpec}, shownObject{Kind: kind, Metadata: wantMeta, Spec: wantSpec})
+	diff, err := diffOf(kind, want.Name, map[string]any{"metadata": gotMeta, "spec": gotSpec}, map[string]any{"metadata": wantMeta, "spec": wantSpec})
 	c.diffs = append(c.diffs, diff)
 	return err
 }
 
-// shownObject is the part of an object that is compared.
-type shownObject struct {
-	Kind     string    `json:"kind"`
-	Metadata shownMeta `json:"metadata"`
-	Spec     any       `json:"spec"`
-}
-
-type shownMeta struct {
-	Name        string            `json:"name"`
-	Labels      map[string]string `json:"labels,omitempty"`
-	Annotations map[string]string `json:"annotations,omitempty"`
-}
-
 // shared returns the labels and annotations that the barrier has. Others may have more.
-func shared(got, want *metav1.ObjectMeta) shownMeta {
+func shared(got, want *metav1.ObjectMeta) metav1.ObjectMeta {
 	of := func(got, want map[string]string) map[string]string {
 		result := map[string]string{}
 		for key := range want {
@@ -136,11 +123,12 @@ func shared(got, want *metav1.ObjectMeta) shownMeta {
 		}
 		return result
 	}
-	return shownMeta{Name: got.Name, Labels: of(got.Labels, want.Labels), Annotations: of(got.Annotations, want.Annotations)}
+	return metav1.ObjectMeta{Name: got.Name, Labels: of(got.Labels, want.Labels), Annotations: of(got.Annotations, want.Annotations)}
 }
 
 // diffOf returns what applying the manifests would change, as kubectl diff shows it.
-func diffOf(kind string, got, want shownObject) (string, error) {
+func diffOf(kind, name string, got, want map[string]any) (string, error) {
+	got["kind"], want["kind"] = kind, kind
 	before, err := yaml.Marshal(got)
 	if err != nil {
 		return "", err
@@ -151,7 +139,7 @@ func diffOf(kind string, got, want shownObject) (string, error) {
 	}
 	return difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
 		A: difflib.SplitLines(string(before)), B: difflib.SplitLines(string(after)), Context: contextLines,
-		FromFile: "LIVE/" + kind + "/" + got.Metadata.Name, ToFile: "RENDERED/" + kind + "/" + want.Metadata.Name,
+		FromFile: "LIVE/" + kind + "/" + name, ToFile: "RENDERED/" + kind + "/" + name,
 	})
 }
 

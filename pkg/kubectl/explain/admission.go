@@ -47,7 +47,7 @@ func (x *explainer) addRefusals(ctx context.Context, e *explained, refusals []ad
 			}
 			shown := x.partOf(traced)
 			shown.Text = f.Text // the trace has the variables in their place
-			p.Validations, p.validations = append(p.Validations, shown), append(p.validations, traced)
+			p.Validations, p.traces = append(p.Validations, shown), append(p.traces, traced)
 		}
 		last.Policies = append(last.Policies, p)
 	}

@@ -126,12 +126,7 @@ func specOf(event *auditv1.Event) *authorizationv1alpha1.SubjectAccessReviewSpec
 	if event.Verb == "create" && ref.Subresource == "" {
 		a.Name = "" // kube-apiserver authorizes before it reads the name, and records it later
 	}
-	if selector := uri.Query().Get("labelSelector"); selector != "" {
-		a.LabelSelector = &authorizationv1.LabelSelectorAttributes{RawSelector: selector}
-	}
-	if selector := uri.Query().Get("fieldSelector"); selector != "" {
-		a.FieldSelector = &authorizationv1.FieldSelectorAttributes{RawSelector: selector}
-	}
+	question.SetSelectors(a, uri.Query().Get("labelSelector"), uri.Query().Get("fieldSelector"))
 	spec.ResourceAttributes = a
 	return spec
 }

@@ -90,11 +90,10 @@ type policy struct {
 	// Validations are the validations of a ValidatingAdmissionPolicy that refuse the request.
 	Validations []*part `json:"validations,omitempty"`
 
-	trace *explanation.Trace
+	// traces has the trace of Condition, or those of Validations, as far as they could be traced.
+	traces []*explanation.Trace
 	// isAdmission says that it is a ValidatingAdmissionPolicy.
 	isAdmission bool
-	// validations are the traces of Validations, as far as they could be traced.
-	validations []*explanation.Trace
 }
 
 // part is a part of a condition.
@@ -259,7 +258,7 @@ func (x *explainer) policyOf(traced *engine.PolicyTrace) *policy {
 	case traced.Condition == nil:
 		p.Result = resultUnknown
 	default:
-		p.trace = traced.Condition
+		p.traces = []*explanation.Trace{traced.Condition}
 		p.Result = resultOf(traced.Condition)
 		p.Condition = x.partOf(traced.Condition)
 	}
@@ -400,17 +399,9 @@ func clauses(traced *explanation.Trace) (found []*explanation.Trace) {
 	return found
 }
 
-// traces returns the traces of the conditions of a policy.
-func (p *policy) traces() []*explanation.Trace {
-	if p.trace == nil {
-		return p.validations
-	}
-	return []*explanation.Trace{p.trace}
-}
-
 // becauseOf returns the clauses of a deciding policy.
 func (x *explainer) becauseOf(p *policy) (found []because) {
-	for _, traced := range p.traces() {
+	for _, traced := range p.traces {
 		for _, clause := range clauses(traced) {
 			b := because{Policy: p.Policy, Text: clause.Text, Result: resultOf(clause)}
 			x.addValues(&b, clause)

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/google/cel-go/common/operators"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -136,7 +135,7 @@ func (x *explainer) findNearMiss(ctx context.Context, e *explained) error {
 	for _, decides := range []bool{true, false} {
 		for _, m := range e.Chain {
 			for _, p := range m.Policies {
-				for _, traced := range p.traces() {
+				for _, traced := range p.traces {
 					if p.Decides == decides {
 						s.collect(traced)
 					}
@@ -175,12 +174,7 @@ func (x *explainer) findSelectors(ctx context.Context, e *explained) error {
 		return nil
 	}
 	request, selecting, spec := x.request, *a, *x.request.Spec
-	if byLabels != "" {
-		selecting.LabelSelector = &authorizationv1.LabelSelectorAttributes{RawSelector: byLabels}
-	}
-	if byFields != "" {
-		selecting.FieldSelector = &authorizationv1.FieldSelectorAttributes{RawSelector: byFields}
-	}
+	question.SetSelectors(&selecting, byLabels, byFields)
 	spec.ResourceAttributes, request.Spec = &selecting, &spec
 	decisions, err := x.compilers.Decide(ctx, x.source, &request)
 	//guard:explain-selectors-not-tried
@@ -542,19 +536,18 @@ func (c candidate) applyTo(now any, path []any) (any, bool) {
 	isLast := len(path) == 1
 	switch step := path[0].(type) {
 	case string:
-		entries, isMap := now.(map[string]any)
 		if now == nil {
-			entries, isMap = map[string]any{}, true
+			now = map[string]any{}
 		}
-		if !isMap {
+		entries, ok := now.(map[string]any)
+		if !ok {
 			return nil, false
 		}
 		if c.remove && isLast {
 			delete(entries, step)
 			return entries, true
 		}
-		next, ok := c.applyTo(entries[step], path[1:])
-		entries[step] = next
+		entries[step], ok = c.applyTo(entries[step], path[1:])
 		return entries, ok
 	case int64:
 		list, _ := now.([]any)

@@ -278,13 +278,18 @@ func (q *Question) Attributes(version string) (*authorizationv1.ResourceAttribut
 	a := &authorizationv1.ResourceAttributes{
 		Namespace: namespace, Verb: q.Verb, Group: q.Resource.Group, Version: version, Resource: q.Resource.Resource, Subresource: q.Subresource, Name: q.Name,
 	}
-	if q.LabelSelector != "" {
-		a.LabelSelector = &authorizationv1.LabelSelectorAttributes{RawSelector: q.LabelSelector}
-	}
-	if q.FieldSelector != "" {
-		a.FieldSelector = &authorizationv1.FieldSelectorAttributes{RawSelector: q.FieldSelector}
-	}
+	SetSelectors(a, q.LabelSelector, q.FieldSelector)
 	return a, nil
+}
+
+// SetSelectors sets the selectors of a request that are not empty.
+func SetSelectors(a *authorizationv1.ResourceAttributes, byLabels, byFields string) {
+	if byLabels != "" {
+		a.LabelSelector = &authorizationv1.LabelSelectorAttributes{RawSelector: byLabels}
+	}
+	if byFields != "" {
+		a.FieldSelector = &authorizationv1.FieldSelectorAttributes{RawSelector: byFields}
+	}
 }
 
 // readSelectors returns an error for selectors that are none, or for a request that has none. A field selector may set the name, as in kube-apiserver.

@@ -100,20 +100,13 @@ func (p *policy) trace() Trace {
 
 // Validate returns the first mistake in a request with data that the policies cannot decide about.
 func (s *Set) Validate(r *simulation.Request) error {
-	a, err := attributesOf(r)
-	if err == nil {
-		_, err = s.namespacesFor(r, a)
-	}
+	_, _, err := s.read(r)
 	return err
 }
 
 // Admit decides a request that is valid and authorized. checks answers the checks of expressions.
 func (s *Set) Admit(ctx context.Context, r *simulation.Request, checks authorizer.UnconditionalAuthorizer) (*Result, error) {
-	a, err := attributesOf(r)
-	if err != nil {
-		return nil, err
-	}
-	known, err := s.namespacesFor(r, a)
+	a, known, err := s.read(r)
 	if err != nil {
 		return nil, err
 	}
@@ -283,26 +276,29 @@ func (l *namespaceLister) Get(name string) (*corev1.Namespace, error) {
 	return nil, errNamespace
 }
 
-// namespacesFor returns the known Namespaces for a request. It may come with the Namespace that it is in, and is about one that is stored if it changes or
-// deletes it.
-func (s *Set) namespacesFor(r *simulation.Request, a *attributes) (map[string]*corev1.Namespace, error) {
-	known := maps.Clone(s.namespaces)
+// read returns the attributes of a request, and the known Namespaces for it. It may come with the Namespace that it is in, and is about one that is stored if
+// it changes or deletes it.
+func (s *Set) read(r *simulation.Request) (a *attributes, known map[string]*corev1.Namespace, err error) {
+	if a, err = attributesOf(r); err != nil {
+		return nil, nil, err
+	}
+	known = maps.Clone(s.namespaces)
 	if stored, ok := a.GetOldObject().(*corev1.Namespace); ok {
 		known[stored.Name] = stored
 	}
 	if r.Data.NamespaceObject == nil {
-		return known, nil
+		return a, known, nil
 	}
 	object, err := decode(r.Data.NamespaceObject.Raw)
 	if err != nil {
-		return nil, fmt.Errorf("data.namespaceObject: %w", err)
+		return nil, nil, fmt.Errorf("data.namespaceObject: %w", err)
 	}
 	namespace, ok := object.(*corev1.Namespace)
 	if !ok || namespace.Name != a.GetNamespace() {
-		return nil, fmt.Errorf("data.namespaceObject: must be the Namespace %q of v1", a.GetNamespace())
+		return nil, nil, fmt.Errorf("data.namespaceObject: must be the Namespace %q of v1", a.GetNamespace())
 	}
 	known[namespace.Name] = namespace
-	return known, nil
+	return a, known, nil
 }
 
 var _ runtime.EquivalentResourceMapper = &evaluation{}

@@ -84,18 +84,17 @@ func (x *explainer) traceValidation(ctx context.Context, f *admissionpolicy.Fail
 	}
 	for _, step := range steps {
 		for _, p := range step.Policies {
-			if traced := p.Condition; traced != nil && traced.Function == operators.LogicalNot && len(traced.Parts) == 1 && resultOf(traced.Parts[0]) == f.Result {
-				return validationIn(traced.Parts[0], f.HasParameter), nil
+			traced := p.Condition
+			if traced == nil || traced.Function != operators.LogicalNot || len(traced.Parts) != 1 || resultOf(traced.Parts[0]) != f.Result {
+				continue
 			}
+			// The validation is without the macro around it that binds its parameter.
+			traced = traced.Parts[0]
+			if last := len(traced.Parts) - 1; f.HasParameter && last >= 0 && traced.Parts[last].Element != nil {
+				traced = traced.Parts[last]
+			}
+			return traced, nil
 		}
 	}
 	return nil, nil //nolint:nilnil // see above
-}
-
-// validationIn returns the validation in a condition, without the macro around it that binds its parameter.
-func validationIn(condition *explanation.Trace, hasParameter bool) *explanation.Trace {
-	if last := len(condition.Parts) - 1; hasParameter && last >= 0 && condition.Parts[last].Element != nil {
-		return condition.Parts[last]
-	}
-	return condition
 }

@@ -102,29 +102,21 @@ func (l *loader) add(at document.Source, object runtime.Object) {
 	o := l.objects
 	switch object := object.(type) {
 	case *rbacv1.Role:
-		if l.accept(at, KindRole, &object.ObjectMeta, true) {
-			o.Roles = append(o.Roles, *object)
-		}
+		accept(l, &o.Roles, at, KindRole, object, &object.ObjectMeta, true)
 	case *rbacv1.ClusterRole:
-		if l.accept(at, KindClusterRole, &object.ObjectMeta, false) {
-			o.ClusterRoles = append(o.ClusterRoles, *object)
-		}
+		accept(l, &o.ClusterRoles, at, KindClusterRole, object, &object.ObjectMeta, false)
 	case *rbacv1.RoleBinding:
-		if l.accept(at, KindRoleBinding, &object.ObjectMeta, true) {
-			o.RoleBindings = append(o.RoleBindings, *object)
-		}
+		accept(l, &o.RoleBindings, at, KindRoleBinding, object, &object.ObjectMeta, true)
 	case *rbacv1.ClusterRoleBinding:
-		if l.accept(at, KindClusterRoleBinding, &object.ObjectMeta, false) {
-			o.ClusterRoleBindings = append(o.ClusterRoleBindings, *object)
-		}
+		accept(l, &o.ClusterRoleBindings, at, KindClusterRoleBinding, object, &object.ObjectMeta, false)
 	default:
 		kind := object.GetObjectKind().GroupVersionKind()
 		l.Fail(at, "", fmt.Errorf("kind %q of apiVersion %q is not read", kind.Kind, kind.GroupVersion()))
 	}
 }
 
-// accept checks the metadata of an object, and sets its namespace.
-func (l *loader) accept(at document.Source, kind string, meta *metav1.ObjectMeta, namespaced bool) bool {
+// accept adds an object to a list if its metadata have no mistake, and sets its namespace.
+func accept[T any](l *loader, to *[]T, at document.Source, kind string, object *T, meta *metav1.ObjectMeta, namespaced bool) {
 	switch {
 	case !namespaced:
 		meta.Namespace = ""
@@ -134,9 +126,9 @@ func (l *loader) accept(at document.Source, kind string, meta *metav1.ObjectMeta
 	title := fmt.Sprintf("%s %q", kind, cache.NewObjectName(meta.Namespace, meta.Name))
 	if namespaced && meta.Name != "" && meta.Namespace == "" {
 		l.Fail(at, title, errNoNamespace)
-		return false
+	} else if l.IsNew(at, title, "object", meta.Name) {
+		*to = append(*to, *object)
 	}
-	return l.IsNew(at, title, "object", meta.Name)
 }
 
 // aggregate sets the rules of aggregated ClusterRoles that have none, as the controller does: the rules of all selected ClusterRoles in the

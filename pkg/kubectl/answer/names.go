@@ -40,8 +40,7 @@ func Named(condition string, variables []policyv1alpha1.Variable, width int) []s
 	if len(n.names) == 0 {
 		n.defineRepeated(tree)
 	}
-	lines := []string{""}
-	lines[0] = n.text(n.replaced(tree, -1))
+	lines := []string{n.text(n.replaced(tree, -1))}
 	for i := len(n.names) - 1; i >= 0; i-- { // a variable refers to those before it
 		if n.names[i].isUsed {
 			lines = slices.Insert(lines, 1, n.names[i].name+" = "+n.text(n.replaced(n.names[i].tree, i)))
@@ -78,10 +77,7 @@ func (n *namer) parse(text string) (ast.Expr, bool) {
 }
 
 func (n *namer) text(e ast.Expr) string {
-	text, err := parser.Unparse(e, nil, parser.WrapOnColumn(math.MaxInt))
-	if err != nil {
-		return ""
-	}
+	text, _ := parser.Unparse(e, nil, parser.WrapOnColumn(math.MaxInt)) // empty after an error
 	return text
 }
 

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	kjson "sigs.k8s.io/json"
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
@@ -172,12 +173,12 @@ func checkObject(documents, request []document.Document) ([]document.Document, e
 	case len(request) == 0:
 		return nil, nil // the mistake is in the request
 	}
-	objects := make([][]byte, 0, len(documents))
+	objects := make([]*runtime.RawExtension, 0, len(documents))
 	for _, d := range documents {
 		if kind := kindOf(d); kind == kindData || kind == "" {
 			return nil, &document.Error{Source: d.Source, Err: errObjects}
 		}
-		objects = append(objects, d.JSON)
+		objects = append(objects, &runtime.RawExtension{Raw: d.JSON})
 	}
 	data, err := simulation.DataOf(verbOf(request[0]), objects...)
 	switch {

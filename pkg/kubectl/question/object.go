@@ -115,15 +115,14 @@ func (q *Question) locate(at document.Source, object *unstructured.Unstructured,
 
 // DataOf returns the data of a request without parameters about plain objects, as simulation.DataOf has them.
 func DataOf(verb string, objects ...*unstructured.Unstructured) (*authorizationv1alpha1.AuthorizationConditionsRequest, error) {
-	texts := make([][]byte, len(objects))
+	raw := make([]*runtime.RawExtension, len(objects))
 	for i, object := range objects {
-		raw, err := Raw(object)
-		if err != nil {
+		var err error
+		if raw[i], err = Raw(object); err != nil {
 			return nil, err
 		}
-		texts[i] = raw.Raw
 	}
-	data, err := simulation.DataOf(verb, texts...)
+	data, err := simulation.DataOf(verb, raw...)
 	if err != nil {
 		return nil, err
 	}

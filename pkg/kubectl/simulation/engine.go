@@ -434,20 +434,19 @@ func (r refusal) Decide(_ context.Context, a authorizer.Attributes) authorizatio
 
 // DataOf returns the data of a request with a verb about plain objects: the new object of a create, the stored one of a delete, and the new and then the stored
 // one of an update, which may be missing.
-func DataOf(verb string, objects ...[]byte) (*authorizationv1alpha1.AuthorizationConditionsRequest, error) {
+func DataOf(verb string, objects ...*runtime.RawExtension) (*authorizationv1alpha1.AuthorizationConditionsRequest, error) {
 	data := &authorizationv1alpha1.AuthorizationConditionsRequest{Operation: Operations[verb]}
-	raw := func(i int) *runtime.RawExtension { return &runtime.RawExtension{Raw: objects[i]} }
 	switch {
 	case data.Operation == "":
 		return nil, errNoObject
 	case data.Operation == authorizationv1alpha1.OperationUpdate && len(objects) == 2:
-		data.Object, data.OldObject = raw(0), raw(1)
+		data.Object, data.OldObject = objects[0], objects[1]
 	case len(objects) != 1:
 		return nil, ErrObjects
 	case data.Operation == authorizationv1alpha1.OperationDelete:
-		data.OldObject = raw(0)
+		data.OldObject = objects[0]
 	default:
-		data.Object = raw(0)
+		data.Object = objects[0]
 	}
 	return data, nil
 }

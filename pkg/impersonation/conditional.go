@@ -23,6 +23,7 @@ import (
 	api "github.com/proviso-authz/proviso/apis/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/celeval"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
@@ -141,15 +142,15 @@ func (c *Conditional) newUserChecks(request authorizer.AttributesRecord, imperso
 	u := &userChecks{
 		Conditional: c,
 		evaluator: &celeval.Evaluator{Compiler: c.Compiler, Partial: c.Partial, Values: cel.Values{
-			cel.ImpersonatedUser: cel.Known(userValueOf(impersonated)),
+			cel.ImpersonatedUser: cel.Known(celeval.UserData(impersonated)),
 		}},
-		requests:  []any{cel.Known(requestValueOf(request))},
+		requests:  []any{cel.Known(engine.TextData(request))},
 		wildcards: authorization.HasWildcards(request),
 	}
 	u.impersonated = append(u.impersonated, impersonationOf(request, impersonated))
 	if request.Verb != "create" && c.NeedsCreate != nil && c.NeedsCreate(request) {
 		request.Verb = "create"
-		u.requests = append(u.requests, cel.Known(requestValueOf(request)))
+		u.requests = append(u.requests, cel.Known(engine.TextData(request)))
 		u.impersonated = append(u.impersonated, impersonationOf(request, impersonated))
 	}
 	return u
@@ -345,13 +346,6 @@ func partsOf(wanted *user.DefaultInfo) []part {
 	return parts
 }
 
-func requestValueOf(a authorizer.AttributesRecord) map[string]any {
-	return map[string]any{
-		"verb": a.Verb, "apiGroup": a.APIGroup, "apiVersion": a.APIVersion, "resource": a.Resource,
-		"subresource": a.Subresource, "namespace": a.Namespace, "name": a.Name, "path": authorization.PathOf(a),
-	}
-}
-
 // impersonationOf returns what the authors of conditions get to know about a request and the user that makes it.
 func impersonationOf(a authorizer.AttributesRecord, u user.Info) *api.ImpersonationData {
 	extra := make(map[string]authenticationv1.ExtraValue, len(u.GetExtra()))
@@ -365,20 +359,4 @@ func impersonationOf(a authorizer.AttributesRecord, u user.Info) *api.Impersonat
 		},
 		User: authenticationv1.UserInfo{Username: u.GetName(), UID: u.GetUID(), Groups: u.GetGroups(), Extra: extra},
 	}
-}
-
-func userValueOf(u user.Info) map[string]any {
-	extra := map[string]any{}
-	for key, values := range u.GetExtra() {
-		extra[key] = listOf(values)
-	}
-	return map[string]any{"username": u.GetName(), "uid": u.GetUID(), "groups": listOf(u.GetGroups()), "extra": extra}
-}
-
-func listOf(values []string) []any {
-	list := make([]any, 0, len(values))
-	for _, v := range values {
-		list = append(list, v)
-	}
-	return list
 }

@@ -13,15 +13,15 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 )
 
 // codecs encode the refusals in reviews.
@@ -51,21 +51,9 @@ func requestInfoOf(attributes authorizer.AttributesRecord) *genericapirequest.Re
 		Resource:          attributes.Resource,
 		Subresource:       attributes.Subresource,
 		Name:              attributes.Name,
-		FieldSelector:     fieldSelectorOf(attributes.FieldSelectorRequirements),
+		FieldSelector:     engine.FieldText(attributes.FieldSelectorRequirements),
 		LabelSelector:     labels.NewSelector().Add(attributes.LabelSelectorRequirements...).String(),
 	}
-}
-
-func fieldSelectorOf(requirements fields.Requirements) string {
-	terms := make([]fields.Selector, 0, len(requirements))
-	for _, r := range requirements {
-		if r.Operator == selection.NotEquals {
-			terms = append(terms, fields.OneTermNotEqualSelector(r.Field, r.Value))
-		} else {
-			terms = append(terms, fields.OneTermEqualSelector(r.Field, r.Value))
-		}
-	}
-	return fields.AndSelectors(terms...).String()
 }
 
 // headersOf returns the headers that impersonate a user.

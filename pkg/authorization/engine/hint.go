@@ -206,7 +206,7 @@ func servedWith(a authorizer.Attributes, byLabels labels.Requirements, byFields 
 	}) {
 		return nil, false
 	}
-	s := &selectingRequest{Attributes: a, byLabels: labels.NewSelector().Add(byLabels...).String(), byFields: fieldText(byFields)}
+	s := &selectingRequest{Attributes: a, byLabels: labels.NewSelector().Add(byLabels...).String(), byFields: FieldText(byFields)}
 	//guard:engine-selectors-cannot-shown
 	if len(s.text()) > maxHintBytes || !isShownAsIs(s.byFields) {
 		return nil, false
@@ -253,7 +253,8 @@ func isShownAsIs(text string) bool {
 	return strings.TrimSpace(text) == text && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
-func fieldText(requirements fields.Requirements) string {
+// FieldText returns the field selector that has the requirements.
+func FieldText(requirements fields.Requirements) string {
 	var selectors []fields.Selector
 	for _, r := range requirements {
 		if r.Operator == selection.NotEquals {

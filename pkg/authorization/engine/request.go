@@ -28,7 +28,14 @@ var requestTexts = map[string]func(authorizer.Attributes) string{
 // requestData is what is known of a request, as policies read it. Every field is there,
 // empty if the request has none.
 func requestData(a authorizer.Attributes) map[string]any {
-	data := map[string]any{"userInfo": celeval.UserData(userOf(a)), "fieldSelector": fieldSelectorData(a), "labelSelector": labelSelectorData(a)}
+	data := TextData(a)
+	data["userInfo"], data["fieldSelector"], data["labelSelector"] = celeval.UserData(userOf(a)), fieldSelectorData(a), labelSelectorData(a)
+	return data
+}
+
+// TextData returns the fields of a request that are texts, as policies and conditions of impersonation checks read them.
+func TextData(a authorizer.Attributes) map[string]any {
+	data := make(map[string]any, len(requestTexts)+3)
 	for name, text := range requestTexts {
 		data[name] = text(a)
 	}

@@ -35,9 +35,6 @@ import (
 // "allowed" or "denied", and the duration.
 type Observe = func(ctx context.Context, mode, decision string, duration time.Duration)
 
-// Discard is an Observe that records nothing.
-func Discard(context.Context, string, string, time.Duration) {}
-
 // ErrChanged is returned if upstream's filter is not built as expected.
 var ErrChanged = errors.New("the impersonation filter of k8s.io/apiserver has changed, and its metrics cannot be replaced")
 

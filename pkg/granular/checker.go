@@ -244,26 +244,15 @@ func (c Checker) Exclude(ctx context.Context, rules *mapping.Rules, changed *cha
 		if k.isLate() {
 			return k.result
 		}
-		k.result.Fields++
-		noted := false
-		for r := range rules.All() {
-			if !r.Excludes() || !k.isChanged(r, path) {
-				continue
-			}
-			if !noted {
-				k.recordField(path)
-				noted = true
-			}
-			if !k.hasExcluded(r, path, fieldAt(path)) {
-				return k.refuse(path)
-			}
+		if !k.mayChange(rules, path, path, fieldAt(path), func(r *mapping.Rule) bool { return k.isChanged(r, path) }) {
+			return k.refuse(path)
 		}
 	}
 	for _, c := range changed.Claims() {
 		if k.isLate() {
 			return k.result
 		}
-		if !k.mayClaim(rules.InVersion(c.APIVersion), c) {
+		if !k.mayChange(rules.InVersion(c.APIVersion), c.Path, c.Field(), c.String, func(r *mapping.Rule) bool { return k.isClaimed(r, c) }) {
 			return k.refuse(c.Field())
 		}
 	}
@@ -282,19 +271,20 @@ func (k *check) mayWrite(rules *mapping.Rules) bool {
 	return true
 }
 
-// mayClaim reports whether the user has the permission of every exclusion that a claim is about.
-func (k *check) mayClaim(rules *mapping.Rules, c changes.Claim) bool {
+// mayChange reports whether the user has the permission of every exclusion that applies to a change or a claim. path is the field, field how
+// results name it, and subject returns the words for the change.
+func (k *check) mayChange(rules *mapping.Rules, path, field fieldpath.Path, subject func() string, applies func(*mapping.Rule) bool) bool {
 	k.result.Fields++
 	noted := false
 	for r := range rules.All() {
-		if !r.Excludes() || !k.isClaimed(r, c) {
+		if !r.Excludes() || !applies(r) {
 			continue
 		}
 		if !noted {
-			k.recordField(c.Field())
+			k.recordField(field)
 			noted = true
 		}
-		if !k.hasExcluded(r, c.Path, c.String) {
+		if !k.hasExcluded(r, path, subject) {
 			return false
 		}
 	}

@@ -439,7 +439,7 @@ func (w *writer) emit(p *part) {
 		if p.excludesNamespaces {
 			scope = ptr.To(admissionregistrationv1.NamespacedScope)
 		}
-		w.rules = append(w.rules, newRule(wildcardAlone(p.spec.APIGroups), admittedResources(p.resources), scope, operations...))
+		w.rules = append(w.rules, NewRule(wildcardAlone(p.spec.APIGroups), admittedResources(p.resources), scope, operations...))
 	}
 }
 

@@ -407,7 +407,7 @@ func (w *mappingWriter) policy(variables []admissionregistrationv1.Variable, val
 			name, subresource, _ := strings.Cut(path, "/")
 			return subresource != "" && subresource != all && slices.Contains(paths, name+"/"+all)
 		}
-		rules = append(rules, newRule([]string{group}, slices.DeleteFunc(slices.Clone(paths), isCovered), ptr.To(admissionregistrationv1.AllScopes),
+		rules = append(rules, NewRule([]string{group}, slices.DeleteFunc(slices.Clone(paths), isCovered), ptr.To(admissionregistrationv1.AllScopes),
 			admissionregistrationv1.Create, admissionregistrationv1.Update))
 	}
 	return NewPolicy(metav1.ObjectMeta{

@@ -29,8 +29,8 @@ func NewBinding(meta metav1.ObjectMeta, resources *admissionregistrationv1.Match
 	}
 }
 
-// newRule returns a rule of admission for all versions of resources.
-func newRule(groups, resources []string, scope *admissionregistrationv1.ScopeType, operations ...admissionregistrationv1.OperationType) admissionregistrationv1.NamedRuleWithOperations {
+// NewRule returns a rule of admission for all versions of resources.
+func NewRule(groups, resources []string, scope *admissionregistrationv1.ScopeType, operations ...admissionregistrationv1.OperationType) admissionregistrationv1.NamedRuleWithOperations {
 	return admissionregistrationv1.NamedRuleWithOperations{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
 		Operations: operations, Rule: admissionregistrationv1.Rule{APIGroups: groups, APIVersions: []string{all}, Resources: resources, Scope: scope},
 	}}

@@ -44,7 +44,7 @@ func Sentinel(namespace string, number int64) (*admissionregistrationv1.Validati
 				MatchExpressions: []metav1.LabelSelectorRequirement{{Key: RolloutLabel, Operator: metav1.LabelSelectorOpExists}},
 			},
 			ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{
-				newRule([]string{"coordination.k8s.io"}, []string{"leases"}, scope, admissionregistrationv1.Create),
+				NewRule([]string{"coordination.k8s.io"}, []string{"leases"}, scope, admissionregistrationv1.Create),
 			},
 		},
 		Validations: []admissionregistrationv1.Validation{{

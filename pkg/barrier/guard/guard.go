@@ -71,13 +71,10 @@ func New(namespace string) (*admissionregistrationv1.ValidatingAdmissionPolicy, 
 		FailurePolicy: ptr.To(admissionregistrationv1.Fail),
 		MatchConstraints: &admissionregistrationv1.MatchResources{
 			MatchPolicy: ptr.To(admissionregistrationv1.Exact),
-			ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update, admissionregistrationv1.Delete},
-				Rule: admissionregistrationv1.Rule{
-					APIGroups: []string{admissionregistrationv1.GroupName}, APIVersions: []string{"*"},
-					Resources: []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"}, Scope: ptr.To(admissionregistrationv1.ClusterScope),
-				},
-			}}},
+			ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{barrier.NewRule(
+				[]string{admissionregistrationv1.GroupName}, []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"}, ptr.To(admissionregistrationv1.ClusterScope),
+				admissionregistrationv1.Create, admissionregistrationv1.Update, admissionregistrationv1.Delete,
+			)},
 		},
 		MatchConditions: []admissionregistrationv1.MatchCondition{
 			{Name: "not-proviso", Expression: "request.userInfo.username != " + strconv.Quote(proviso)},

@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
@@ -170,21 +171,10 @@ func uniteInto(into, from map[string]any, isRoot bool) {
 		if existing, ok := into[key].(map[string]any); ok {
 			uniteInto(existing, other, false)
 		} else {
-			into[key] = cloneNode(other)
+			into[key] = runtime.DeepCopyJSON(other)
 		}
 	}
 	if hasLeaf && len(into) > 0 {
 		into[selfMember] = map[string]any{}
 	}
-}
-
-func cloneNode(node map[string]any) map[string]any {
-	clone := make(map[string]any, len(node))
-	for key, value := range node {
-		if below, ok := value.(map[string]any); ok {
-			value = cloneNode(below)
-		}
-		clone[key] = value
-	}
-	return clone
 }

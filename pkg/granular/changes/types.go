@@ -107,28 +107,14 @@ var typeWithoutSchema = mustParse(`types:
     - {name: finalizers, type: {list: {elementType: {scalar: string}, elementRelationship: associative}}}
     - {name: ownerReferences, type: {list: {elementType: {namedType: __untyped_deduced_}, elementRelationship: associative, keys: [uid]}}}
     elementType: {namedType: __untyped_deduced_}
-- name: __untyped_atomic_
-  scalar: untyped
-  list:
-    elementType: {namedType: __untyped_atomic_}
-    elementRelationship: atomic
-  map:
-    elementType: {namedType: __untyped_atomic_}
-    elementRelationship: atomic
-- name: __untyped_deduced_
-  scalar: untyped
-  list:
-    elementType: {namedType: __untyped_atomic_}
-    elementRelationship: atomic
-  map:
-    elementType: {namedType: __untyped_deduced_}
-    elementRelationship: separable
 `)
 
+// mustParse parses types that refer to the types of structured-merge-diff for values without a schema.
 func mustParse(text typed.YAMLObject) typed.ParseableType {
 	parser, err := typed.NewParser(text)
 	if err != nil {
 		panic(err) // a constant does not parse
 	}
+	parser.Schema.Types = append(parser.Schema.Types, typed.DeducedParseableType.Schema.Types...)
 	return parser.Type("object")
 }

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/barrier"
 )
 
@@ -162,19 +163,10 @@ func (k *kind[T]) deviation(stored, wanted T) string {
 			return "lost an annotation"
 		}
 	}
-	if revisionOf(stored) == 0 {
+	if revision, err := strconv.ParseUint(stored.GetAnnotations()[RevisionAnnotation], 10, 64); err != nil || revision == 0 {
 		return "lost an annotation"
 	}
 	return ""
-}
-
-// revisionOf returns the revision of the policy from which an object was written, and 0 if it has none.
-func revisionOf(stored metav1.Object) uint64 {
-	revision, err := strconv.ParseUint(stored.GetAnnotations()[RevisionAnnotation], 10, 64)
-	if err != nil {
-		return 0
-	}
-	return revision
 }
 
 // foreignError says that another object has the name of a barrier.
@@ -348,7 +340,8 @@ func ownerOf(stored metav1.Object, known map[string]Key) (Key, bool) {
 	if key, ok := known[stored.GetName()]; ok {
 		return key, true
 	}
-	key := keyOf(stored.GetAnnotations()[barrier.PolicyAnnotation])
+	namespace, name, _ := cache.SplitMetaNamespaceKey(stored.GetAnnotations()[barrier.PolicyAnnotation]) // no barrier has the name of an invalid key
+	key := Key{Key: engine.Key{Namespace: namespace, Name: name}}
 	if name := stored.GetAnnotations()[barrier.MappingAnnotation]; name != "" {
 		key = mappingKey(name)
 	}

@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
@@ -43,14 +42,6 @@ func policyOf(obj any) (*policy, bool) {
 		return &policy{key: mappingKey(p.Name), meta: &p.ObjectMeta, mapping: &p.Spec}, true
 	}
 	return nil, false
-}
-
-// keyOf parses the text of a key in an annotation.
-func keyOf(text string) Key {
-	if namespace, name, isNamespaced := strings.Cut(text, "/"); isNamespaced {
-		return Key{Key: engine.Key{Namespace: namespace, Name: name}}
-	}
-	return Key{Key: engine.Key{Name: text}}
 }
 
 // wantsBarrier reports whether a policy or a mapping is to have a barrier.

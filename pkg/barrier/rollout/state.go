@@ -188,11 +188,8 @@ func (r *Rollout) write(response io.Writer) {
 			_, _ = fmt.Fprintf(response, "%s: client certificate: %s\n", address, s.canary)
 		}
 	}
-	keys := slices.SortedFunc(maps.Keys(r.entries), func(a, b engine.Key) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
 	shown := 0
-	for _, key := range keys {
+	for _, key := range slices.SortedFunc(maps.Keys(r.entries), engine.Key.Compare) {
 		state := r.state(r.entries[key])
 		if state.Phase == Active {
 			continue

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package enforcementstatus
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -84,10 +85,7 @@ func notHandled(places *Places) string {
 	if places.facts.InnerDoor != nil {
 		return ""
 	}
-	if problem := places.facts.KubeAPIServers.Problem; problem != "" {
-		return excerpt.Of(noteNotHandled+problem, maxNoteBytes)
-	}
-	return excerpt.Of(noteNotHandled+"they have not been probed yet", maxNoteBytes)
+	return excerpt.Of(noteNotHandled+cmp.Or(places.facts.KubeAPIServers.Problem, "they have not been probed yet"), maxNoteBytes)
 }
 
 // remote returns the versions of a group that a rule has and that kube-apiserver is not known to serve itself.

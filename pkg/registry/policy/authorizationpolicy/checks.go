@@ -41,12 +41,12 @@ func checkCount(spec *policy.AuthorizationPolicySpec) int {
 // checks returns the requests that a specification describes. A wildcard is asked about
 // literally, so that only users with permission for the wildcard may grant it. An empty name means
 // every name.
-func checks(spec *policy.AuthorizationPolicySpec, namespace string) (checks []authorizer.AttributesRecord) {
+func checks(spec *policy.AuthorizationPolicySpec, namespace string) (described []authorizer.AttributesRecord) {
 	for i := range spec.Rules {
 		rule := &spec.Rules[i]
 		for _, verb := range rule.Verbs {
 			for _, path := range rule.NonResourceURLs {
-				checks = append(checks, authorizer.AttributesRecord{Verb: verb, Path: path})
+				described = append(described, authorizer.AttributesRecord{Verb: verb, Path: path})
 			}
 			if len(rule.NonResourceURLs) > 0 {
 				continue
@@ -56,7 +56,7 @@ func checks(spec *policy.AuthorizationPolicySpec, namespace string) (checks []au
 					for _, combined := range rule.Resources {
 						resource, subresource, _ := strings.Cut(combined, "/")
 						for _, name := range orElse(rule.ResourceNames, "") {
-							checks = append(checks, authorizer.AttributesRecord{
+							described = append(described, authorizer.AttributesRecord{
 								Verb: verb, APIGroup: group, APIVersion: version, Resource: resource, Subresource: subresource,
 								Namespace: namespace, Name: name, ResourceRequest: true,
 							})
@@ -66,7 +66,7 @@ func checks(spec *policy.AuthorizationPolicySpec, namespace string) (checks []au
 			}
 		}
 	}
-	return checks
+	return described
 }
 
 // describe prints a check as a rule, much as the error messages of RBAC print a rule.

@@ -50,9 +50,6 @@ type entry struct {
 	only bool
 }
 
-// isFor reports whether the rule is for a version.
-func (e *entry) isFor(version string) bool { return e.versions.Len() == 0 || e.versions.Has(version) }
-
 // NewTable returns a table with the built-in mapping and the given mappings. A mapping that is not valid grants nothing.
 // If it excludes fields, its resources cannot be written at all, because it is not known which fields it protects; if it
 // also names no resources, no resource can be written.
@@ -281,7 +278,7 @@ func (t *Table) directRules(resource schema.GroupVersionResource) []Rule {
 	var elsewhere []Rule // excluded in other versions
 	for _, e := range t.byResource[resource.GroupResource()] {
 		switch {
-		case e.isFor(resource.Version):
+		case e.versions.Len() == 0 || e.versions.Has(resource.Version):
 			rules = append(rules, e.rule)
 		case e.rule.excluded && !e.only:
 			elsewhere = append(elsewhere, e.rule)
@@ -391,26 +388,27 @@ func (t *Table) contradictions() map[string]string {
 	found := map[string]string{}
 	byName := func(a, b schema.GroupResource) int { return cmp.Compare(a.String(), b.String()) }
 	for _, resource := range slices.SortedFunc(maps.Keys(t.byResource), byName) {
-		versions := t.namedVersions(resource)
-		versions[unnamedVersion] = nil
-		for _, version := range slices.Sorted(maps.Keys(versions)) {
-			var rules []*Rule
-			for i := range t.byResource[resource] {
-				if e := &t.byResource[resource][i]; len(e.rule.pattern) > 0 && e.isFor(version) {
-					rules = append(rules, &e.rule)
-				}
-			}
-			addContradictions(resource, rules, found)
+		entries := t.byResource[resource]
+		versions := sets.New("")
+		for _, e := range entries {
+			versions = versions.Union(e.versions)
+		}
+		for _, version := range sets.List(versions) {
+			contradictionsIn(resource, version, entries, found)
 		}
 	}
 	return found
 }
 
-// addContradictions adds the contradictions of rules for one version to found. For each path it takes the first rule, and the
+// contradictionsIn adds the contradictions in one version to found. For each path it takes the first rule, and the
 // first rule that contradicts it. If there is one, every rule of the path contradicts one of these two.
-func addContradictions(resource schema.GroupResource, rules []*Rule, found map[string]string) {
+func contradictionsIn(resource schema.GroupResource, version string, entries []entry, found map[string]string) {
 	first, other := map[string]*Rule{}, map[string]*Rule{}
-	for _, r := range rules {
+	for i := range entries {
+		r := &entries[i].rule
+		if len(r.pattern) == 0 || entries[i].versions.Len() > 0 && !entries[i].versions.Has(version) {
+			continue
+		}
 		switch path := r.pattern.String(); {
 		case first[path] == nil:
 			first[path] = r
@@ -418,9 +416,10 @@ func addContradictions(resource schema.GroupResource, rules []*Rule, found map[s
 			other[path] = r
 		}
 	}
-	for _, r := range rules {
+	for i := range entries {
+		r := &entries[i].rule
 		path := r.pattern.String()
-		if other[path] == nil {
+		if len(r.pattern) == 0 || other[path] == nil || entries[i].versions.Len() > 0 && !entries[i].versions.Has(version) {
 			continue
 		}
 		against := first[path]

@@ -102,13 +102,13 @@ func (l *loader) add(at document.Source, object runtime.Object) {
 	o := l.objects
 	switch object := object.(type) {
 	case *rbacv1.Role:
-		accept(l, &o.Roles, at, KindRole, object, &object.ObjectMeta, true)
+		accept(l, &o.Roles, at, KindRole, object, true)
 	case *rbacv1.ClusterRole:
-		accept(l, &o.ClusterRoles, at, KindClusterRole, object, &object.ObjectMeta, false)
+		accept(l, &o.ClusterRoles, at, KindClusterRole, object, false)
 	case *rbacv1.RoleBinding:
-		accept(l, &o.RoleBindings, at, KindRoleBinding, object, &object.ObjectMeta, true)
+		accept(l, &o.RoleBindings, at, KindRoleBinding, object, true)
 	case *rbacv1.ClusterRoleBinding:
-		accept(l, &o.ClusterRoleBindings, at, KindClusterRoleBinding, object, &object.ObjectMeta, false)
+		accept(l, &o.ClusterRoleBindings, at, KindClusterRoleBinding, object, false)
 	default:
 		kind := object.GetObjectKind().GroupVersionKind()
 		l.Fail(at, "", fmt.Errorf("kind %q of apiVersion %q is not read", kind.Kind, kind.GroupVersion()))
@@ -116,17 +116,20 @@ func (l *loader) add(at document.Source, object runtime.Object) {
 }
 
 // accept adds an object to a list if its metadata have no mistake, and sets its namespace.
-func accept[T any](l *loader, to *[]T, at document.Source, kind string, object *T, meta *metav1.ObjectMeta, namespaced bool) {
+func accept[T any, P interface {
+	*T
+	metav1.Object
+}](l *loader, to *[]T, at document.Source, kind string, object P, namespaced bool) {
 	switch {
 	case !namespaced:
-		meta.Namespace = ""
-	case meta.Namespace == "":
-		meta.Namespace = l.namespace
+		object.SetNamespace("")
+	case object.GetNamespace() == "":
+		object.SetNamespace(l.namespace)
 	}
-	title := fmt.Sprintf("%s %q", kind, cache.NewObjectName(meta.Namespace, meta.Name))
-	if namespaced && meta.Name != "" && meta.Namespace == "" {
+	title := fmt.Sprintf("%s %q", kind, cache.MetaObjectToName(object))
+	if namespaced && object.GetName() != "" && object.GetNamespace() == "" {
 		l.Fail(at, title, errNoNamespace)
-	} else if l.IsNew(at, title, "object", meta.Name) {
+	} else if l.IsNew(at, title, "object", object.GetName()) {
 		*to = append(*to, *object)
 	}
 }

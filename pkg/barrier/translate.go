@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package barrier
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -246,13 +245,19 @@ func (s situation) rewriteRequest(r partial.Reading) (text string, fields int) {
 	if len(r.Fields) == 0 {
 		return string(cel.AbsentRequest), 0
 	}
-	value, depth := map[string]string{
-		"apiGroup": group, "apiVersion": version, "resource": resource, "subresource": subresource, "path": string(cel.AbsentPath),
-	}[r.Fields[0]], 1
+	value, depth := "", 1
 	switch r.Fields[0] {
 	case "verb":
 		//guard:barrier-verb
 		value = quoted(s.verb)
+	case "apiGroup":
+		value = group
+	case "apiVersion":
+		value = version
+	case "resource":
+		value = resource
+	case "subresource":
+		value = subresource
 	case "namespace":
 		//guard:barrier-namespace-creation
 		if value = namespace; !s.isInNamespace {
@@ -263,6 +268,8 @@ func (s situation) rewriteRequest(r partial.Reading) (text string, fields int) {
 		if value = name; !s.isNamed {
 			value = string(cel.AbsentName)
 		}
+	case "path":
+		value = string(cel.AbsentPath)
 	case "userInfo":
 		if len(r.Fields) == 1 {
 			value = string(cel.AbsentRequest)
@@ -271,7 +278,7 @@ func (s situation) rewriteRequest(r partial.Reading) (text string, fields int) {
 		depth = 2
 		value = map[string]string{"username": username, "uid": uid, "groups": groups, "extra": extra}[r.Fields[1]]
 	default:
-		value = cmp.Or(value, string(cel.AbsentSelector))
+		value = string(cel.AbsentSelector)
 	}
 	//guard:barrier-tests-fields
 	if r.IsTest && len(r.Fields) <= depth {

@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package mapping_test
+package architecture_test
 
 import (
 	"fmt"
@@ -55,7 +55,7 @@ func TestPermissionsAreDocumented(t *testing.T) {
 		}
 		fmt.Fprintf(&b, "| %s | `%s` | `%s` | %s | %s |\n", resourceText(p), p.Field, p.Verb, p.Parameter, excluded)
 	}
-	golden.Compare(t, filepath.Join("..", "..", "..", "docs", "permissions.md"), b.String())
+	golden.Compare(t, filepath.Join(root(t), "docs", "permissions.md"), b.String())
 }
 
 func resourceText(p mapping.Listed) string {

@@ -179,7 +179,7 @@ func (e *evaluation) run(ctx context.Context, s *Set, a *attributes, checks auth
 		result.Audited = append(result.Audited, p.Name)
 	}
 	if refusal, ok := errors.AsType[*apierrors.StatusError](err); ok {
-		result.Refusals = append(result.Refusals, Refusal{Policy: p.Name, Message: refusal.Error(), Failed: e.failed})
+		result.Refusals = append(result.Refusals, Refusal{Policy: p.Name, Message: refusal.Error(), HasSecret: p.hasSecret(), Failed: e.failed})
 		return nil
 	}
 	return err

@@ -32,7 +32,8 @@ func (x *explainer) addRefusals(ctx context.Context, e *explained, refusals []ad
 	}
 	last := &member{Name: admissionName, Opinion: opinionDeny, Decides: true}
 	for _, r := range refusals {
-		if len(x.secrecy) > 0 {
+		//guard:explain-secrets-messages
+		if len(x.secrecy) > 0 || r.HasSecret {
 			r.Message = notShown // it may quote a secret
 		}
 		p := &policy{Policy: r.Policy, Effect: authorization.EffectDeny, Description: r.Message, Result: "true", Decides: true, isAdmission: true}
@@ -61,7 +62,7 @@ func (x *explainer) traceValidation(ctx context.Context, f *admissionpolicy.Fail
 	a := x.request.Spec.ResourceAttributes
 	resource := strings.TrimSuffix(a.Resource+"/"+a.Subresource, "/")
 	if f.Condition == "" {
-		return nil, nil //nolint:nilnil // its parameter cannot be written down
+		return nil, nil //nolint:nilnil // its parameter is a Secret, or cannot be written down
 	}
 	var variables []policyv1alpha1.Variable
 	for _, v := range f.Variables {

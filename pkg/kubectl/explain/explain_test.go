@@ -180,8 +180,8 @@ func TestDecidesLikeTest(t *testing.T) {
 	golden.Compare(t, filepath.Join("testdata", "denials.golden.txt"), printed.String())
 }
 
-// TestAdmissionPolicies explains a refusal by a ValidatingAdmissionPolicy of a suite about a Secret: the message and the values may be secrets.
-func TestAdmissionPolicies(t *testing.T) {
+// TestAdmissionPoliciesAboutSecrets explains a refusal by a ValidatingAdmissionPolicy of a suite about a Secret: the message and the values may be secrets.
+func TestAdmissionPoliciesAboutSecrets(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for name, content := range map[string]string{
@@ -205,6 +205,37 @@ data: {operation: CREATE, object: {apiVersion: v1, kind: Secret, metadata: {name
 			t.Errorf("%s: exit code %d: %s%s", format, code, out, errOut)
 		}
 		if format == "text" && (!strings.Contains(out, "policy short.example.com refuses: (not shown)") || !strings.Contains(out, "object.data.password.size() < 9")) {
+			t.Errorf("got\n%s", out)
+		}
+	}
+}
+
+// TestSecretParameters explains a refusal by a ValidatingAdmissionPolicy of a suite with a Secret as its parameter, which the message and the values may quote.
+func TestSecretParameters(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, content := range map[string]string{
+		"parameter.yaml": `{apiVersion: v1, kind: Secret, metadata: {name: wanted, namespace: demo}, data: {password: aHVudGVyMmh1bnRlcjI=}}`,
+		"policy.yaml": `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: same.example.com}, spec: {paramKind: {apiVersion: v1, kind: Secret},
+matchConstraints: {resourceRules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [configmaps]}]},
+validations: [{expression: "object.data.password == params.data.password", messageExpression: "'not ' + params.data.password"}]}}
+---
+{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicyBinding, metadata: {name: same.example.com}, spec: {policyName: same.example.com,
+paramRef: {name: wanted, parameterNotFoundAction: Deny}, validationActions: [Deny]}}`,
+		"test.yaml": `{apiVersion: test.proviso.dev/v1alpha1, kind: PolicyTest, metadata: {name: same}, policies: [policy.yaml], objects: [parameter.yaml], permissions: [{verbs: ["*"], apiGroups: [""], resources: [configmaps]}], tests: [
+{name: another, request: {user: alice, resourceAttributes: {verb: create, version: v1, resource: configmaps, namespace: demo}},
+data: {operation: CREATE, object: {apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: demo}, data: {password: x}}}, expect: {decision: "yes", outcome: "no"}}]}`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, format := range []string{"text", "json", "dot", "svg"} {
+		out, errOut, code := run(t, "", "-f", filepath.Join(dir, "test.yaml"), "--test=another", "-o", format)
+		if code != 1 || errOut != "" || strings.Contains(out, "aHVudGVy") || !strings.Contains(out, "same.example.com") {
+			t.Errorf("%s: exit code %d: %s%s", format, code, out, errOut)
+		}
+		if format == "text" && (!strings.Contains(out, "refuses: (not shown)") || !strings.Contains(out, "object.data.password == params.data.password")) {
 			t.Errorf("got\n%s", out)
 		}
 	}

@@ -47,11 +47,14 @@ func (d *Decider) onFields(ctx context.Context, p place.Place, decision authoriz
 		return decision
 	}
 	check, ok := d.fieldsCheck(r.Attributes)
+	if !ok {
+		return decision
+	}
 	// Another authorizer may allow the request, so that its checks together must not take longer than one.
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	//guard:frontdoor-fields-listed-resources-who-asked-nothing
-	if !ok || p.Obstacle(ctx, r, nil) != nil || !d.isAllowed(ctx, check, within, d.config.Fields.KubeAPIServer, observeCheck) {
+	if p.Obstacle(ctx, r, nil) != nil || !d.isAllowed(ctx, check, within, d.config.Fields.KubeAPIServer, observeCheck) {
 		return decision
 	}
 	//guard:frontdoor-fields-listed-resources-reading

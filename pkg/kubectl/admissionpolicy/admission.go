@@ -148,7 +148,7 @@ func (r *recorder) AddWarning(_, text string) { r.Warnings = append(r.Warnings, 
 type evaluation struct {
 	generic.PolicyMatcher
 	validating.Validator
-	// ObjectInterfaces is nil: no objects are converted, because kube-apiserver has the code for that.
+	// ObjectInterfaces is nil, because only kube-apiserver can convert objects. The methods for equivalent resources are below.
 	admission.ObjectInterfaces
 
 	policy     *policy
@@ -179,7 +179,7 @@ func (e *evaluation) run(ctx context.Context, s *Set, a *attributes, checks auth
 		result.Audited = append(result.Audited, p.Name)
 	}
 	if refusal, ok := errors.AsType[*apierrors.StatusError](err); ok {
-		result.Refusals = append(result.Refusals, Refusal{Policy: p.Name, Message: refusal.Error(), HasSecret: p.hasSecret(), Failed: e.failed})
+		result.Refusals = append(result.Refusals, Refusal{Policy: p.Name, Message: refusal.Error(), ParamKind: p.Spec.ParamKind, Failed: e.failed})
 		return nil
 	}
 	return err
@@ -276,8 +276,8 @@ func (l *namespaceLister) Get(name string) (*corev1.Namespace, error) {
 	return nil, errNamespace
 }
 
-// read returns the attributes of a request, and the known Namespaces for it. It may come with the Namespace that it is in, and is about one that is stored if
-// it changes or deletes it.
+// read returns the attributes of a request, and the Namespaces that are known for it: those of the set, the one in data.namespaceObject, and the
+// stored one if the request changes or deletes a Namespace.
 func (s *Set) read(r *simulation.Request) (a *attributes, known map[string]*corev1.Namespace, err error) {
 	if a, err = attributesOf(r); err != nil {
 		return nil, nil, err

@@ -23,8 +23,8 @@ import (
 // Refusal says why a policy refuses a request.
 type Refusal struct {
 	Policy, Message string
-	// HasSecret is true if the policy reads a Secret as its parameter, which the message may quote. Failed then has no conditions.
-	HasSecret bool
+	// ParamKind is the kind of the parameters of the policy, which the message and Failed may quote. It is nil if it has none.
+	ParamKind *admissionregistrationv1.ParamKind
 	// Failed are the validations that refuse it.
 	Failed []Failed
 }
@@ -74,10 +74,6 @@ const parameterVariable = "__parameter__"
 // bind writes the condition and its variables.
 func (p *policy) bind(f *Failed, parameter runtime.Object) error {
 	f.Condition, f.HasParameter = f.Text, p.Spec.ParamKind != nil
-	//guard:explain-secrets-parameters
-	if p.hasSecret() {
-		return errSecret
-	}
 	if !f.HasParameter {
 		for _, i := range p.variablesOf(f.Text) {
 			f.Variables = append(f.Variables, p.Spec.Variables[i])
@@ -99,11 +95,6 @@ func (p *policy) bind(f *Failed, parameter runtime.Object) error {
 	}
 	f.Condition = fmt.Sprintf("[variables.%s].all(params, %s\n)", parameterVariable, f.Text)
 	return nil
-}
-
-// hasSecret reports whether the parameters of the policy are Secrets.
-func (p *policy) hasSecret() bool {
-	return p.Spec.ParamKind != nil && *p.Spec.ParamKind == admissionregistrationv1.ParamKind{APIVersion: "v1", Kind: "Secret"}
 }
 
 // literalOf returns an expression for a value of JSON. Lists and maps have elements of any types.

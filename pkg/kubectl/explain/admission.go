@@ -32,8 +32,9 @@ func (x *explainer) addRefusals(ctx context.Context, e *explained, refusals []ad
 	}
 	last := &member{Name: admissionName, Opinion: opinionDeny, Decides: true}
 	for _, r := range refusals {
+		hasSecret := r.ParamKind != nil && len(secrets[r.ParamKind.Kind]) > 0 // in its parameter
 		//guard:explain-secrets-messages
-		if len(x.secrecy) > 0 || r.HasSecret {
+		if len(x.secrecy) > 0 || hasSecret {
 			r.Message = notShown // it may quote a secret
 		}
 		p := &policy{Policy: r.Policy, Effect: authorization.EffectDeny, Description: r.Message, Result: "true", Decides: true, isAdmission: true}
@@ -42,7 +43,8 @@ func (x *explainer) addRefusals(ctx context.Context, e *explained, refusals []ad
 			if err != nil {
 				return err
 			}
-			if traced == nil {
+			//guard:explain-secrets-parameters
+			if traced == nil || hasSecret {
 				p.Validations = append(p.Validations, &part{Text: f.Text, Value: f.Result})
 				continue
 			}
@@ -62,7 +64,7 @@ func (x *explainer) traceValidation(ctx context.Context, f *admissionpolicy.Fail
 	a := x.request.Spec.ResourceAttributes
 	resource := strings.TrimSuffix(a.Resource+"/"+a.Subresource, "/")
 	if f.Condition == "" {
-		return nil, nil //nolint:nilnil // its parameter is a Secret, or cannot be written down
+		return nil, nil //nolint:nilnil // the parameter cannot be written as an expression
 	}
 	var variables []policyv1alpha1.Variable
 	for _, v := range f.Variables {
@@ -89,7 +91,7 @@ func (x *explainer) traceValidation(ctx context.Context, f *admissionpolicy.Fail
 			if traced == nil || traced.Function != operators.LogicalNot || len(traced.Parts) != 1 || resultOf(traced.Parts[0]) != f.Result {
 				continue
 			}
-			// The validation is without the macro around it that binds its parameter.
+			// With a parameter, the condition is a macro around the validation (see admissionpolicy.Failed). Only the validation is shown.
 			traced = traced.Parts[0]
 			if last := len(traced.Parts) - 1; f.HasParameter && last >= 0 && traced.Parts[last].Element != nil {
 				traced = traced.Parts[last]

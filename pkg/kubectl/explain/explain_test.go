@@ -180,64 +180,58 @@ func TestDecidesLikeTest(t *testing.T) {
 	golden.Compare(t, filepath.Join("testdata", "denials.golden.txt"), printed.String())
 }
 
-// TestAdmissionPoliciesAboutSecrets explains a refusal by a ValidatingAdmissionPolicy of a suite about a Secret: the message and the values may be secrets.
+// TestAdmissionPoliciesAboutSecrets explains refusals by a ValidatingAdmissionPolicy of a suite, whose message and values quote a Secret: the object, or
+// the parameter.
 func TestAdmissionPoliciesAboutSecrets(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	for name, content := range map[string]string{
-		"policy.yaml": `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: short.example.com}, spec: {
-matchConstraints: {resourceRules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [secrets]}]},
-variables: [{name: size, expression: "object.data.password.size()"}],
-validations: [{expression: "variables.size < 9 && object.metadata.name != 'x'", messageExpression: "'too long: ' + object.data.password"}]}}
----
-{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicyBinding, metadata: {name: short.example.com}, spec: {policyName: short.example.com, validationActions: [Deny]}}`,
-		"test.yaml": `{apiVersion: test.proviso.dev/v1alpha1, kind: PolicyTest, metadata: {name: short}, policies: [policy.yaml], permissions: [{verbs: ["*"], apiGroups: [""], resources: [secrets]}], tests: [
-{name: a long secret, request: {user: alice, resourceAttributes: {verb: create, version: v1, resource: secrets, namespace: demo}},
-data: {operation: CREATE, object: {apiVersion: v1, kind: Secret, metadata: {name: s}, data: {password: aHVudGVyMmh1bnRlcjI=}}}, expect: {decision: "yes", outcome: "no"}}]}`,
+	const secret = `{apiVersion: v1, kind: Secret, metadata: {name: s, namespace: demo}, data: {password: aHVudGVyMmh1bnRlcjI=}}`
+	const configMap = `{apiVersion: v1, kind: ConfigMap, metadata: {name: s, namespace: demo}, data: {password: x}}`
+	const same = `{expression: "object.data.password == params.data.password", messageExpression: "'not ' + params.data.password"}`
+	for name, tc := range map[string]struct{ resource, object, paramKind, validation, want string }{
+		"the object": {"secrets", secret, "", `{expression: "variables.size < 9 && object.metadata.name != 'x'", messageExpression: "'too long: ' + object.data.password"}`,
+			"object.data.password.size() < 9"},
+		"the parameter": {"configmaps", configMap, "paramKind: {apiVersion: v1, kind: Secret},", same, "object.data.password == params.data.password"},
+		"a TokenReview as the parameter": {"configmaps", configMap, "paramKind: {apiVersion: authentication.k8s.io/v1, kind: TokenReview},",
+			strings.ReplaceAll(same, "params.data.password", "params.spec.token"), "object.data.password == params.spec.token"},
+		"the parameter in another spelling": {"configmaps", configMap, "paramKind: {apiVersion: /v1, kind: Secret},", same,
+			"object.data.password == params.data.password"},
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, format := range []string{"text", "json", "dot", "svg"} {
-		out, errOut, code := run(t, "", "-f", filepath.Join(dir, "test.yaml"), "--test=a long secret", "-o", format)
-		if code != 1 || errOut != "" || strings.Contains(out, "aHVudGVy") || strings.Contains(out, "too long") {
-			t.Errorf("%s: exit code %d: %s%s", format, code, out, errOut)
-		}
-		if format == "text" && (!strings.Contains(out, "policy short.example.com refuses: (not shown)") || !strings.Contains(out, "object.data.password.size() < 9")) {
-			t.Errorf("got\n%s", out)
-		}
-	}
-}
-
-// TestSecretParameters explains a refusal by a ValidatingAdmissionPolicy of a suite with a Secret as its parameter, which the message and the values may quote.
-func TestSecretParameters(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	for name, content := range map[string]string{
-		"parameter.yaml": `{apiVersion: v1, kind: Secret, metadata: {name: wanted, namespace: demo}, data: {password: aHVudGVyMmh1bnRlcjI=}}`,
-		"policy.yaml": `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: same.example.com}, spec: {paramKind: {apiVersion: v1, kind: Secret},
-matchConstraints: {resourceRules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [configmaps]}]},
-validations: [{expression: "object.data.password == params.data.password", messageExpression: "'not ' + params.data.password"}]}}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir, paramRef, objects := t.TempDir(), "", ""
+			if tc.paramKind != "" {
+				paramRef, objects = "paramRef: {name: s, parameterNotFoundAction: Deny},", "objects: [parameter.yaml],"
+			}
+			parameter := secret
+			if strings.Contains(tc.paramKind, "TokenReview") {
+				parameter = `{apiVersion: authentication.k8s.io/v1, kind: TokenReview, metadata: {name: s}, spec: {token: aHVudGVyMmh1bnRlcjI=}}`
+			}
+			for name, content := range map[string]string{
+				"parameter.yaml": parameter,
+				"policy.yaml": `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: short.example.com}, spec: {` + tc.paramKind + `
+matchConstraints: {resourceRules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [` + tc.resource + `]}]},
+variables: [{name: size, expression: "object.data.password.size()"}], validations: [` + tc.validation + `]}}
 ---
-{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicyBinding, metadata: {name: same.example.com}, spec: {policyName: same.example.com,
-paramRef: {name: wanted, parameterNotFoundAction: Deny}, validationActions: [Deny]}}`,
-		"test.yaml": `{apiVersion: test.proviso.dev/v1alpha1, kind: PolicyTest, metadata: {name: same}, policies: [policy.yaml], objects: [parameter.yaml], permissions: [{verbs: ["*"], apiGroups: [""], resources: [configmaps]}], tests: [
-{name: another, request: {user: alice, resourceAttributes: {verb: create, version: v1, resource: configmaps, namespace: demo}},
-data: {operation: CREATE, object: {apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: demo}, data: {password: x}}}, expect: {decision: "yes", outcome: "no"}}]}`,
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, format := range []string{"text", "json", "dot", "svg"} {
-		out, errOut, code := run(t, "", "-f", filepath.Join(dir, "test.yaml"), "--test=another", "-o", format)
-		if code != 1 || errOut != "" || strings.Contains(out, "aHVudGVy") || !strings.Contains(out, "same.example.com") {
-			t.Errorf("%s: exit code %d: %s%s", format, code, out, errOut)
-		}
-		if format == "text" && (!strings.Contains(out, "refuses: (not shown)") || !strings.Contains(out, "object.data.password == params.data.password")) {
-			t.Errorf("got\n%s", out)
-		}
+{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicyBinding, metadata: {name: short.example.com}, spec: {policyName: short.example.com, ` + paramRef + ` validationActions: [Deny]}}`,
+				"test.yaml": `{apiVersion: test.proviso.dev/v1alpha1, kind: PolicyTest, metadata: {name: short}, policies: [policy.yaml], ` + objects + `
+permissions: [{verbs: ["*"], apiGroups: [""], resources: ["*"]}], tests: [
+{name: refused, request: {user: alice, resourceAttributes: {verb: create, version: v1, resource: ` + tc.resource + `, namespace: demo}},
+data: {operation: CREATE, object: ` + tc.object + `}, expect: {decision: "yes", outcome: "no"}}]}`,
+			} {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, format := range []string{"text", "json", "dot", "svg"} {
+				out, errOut, code := run(t, "", "-f", filepath.Join(dir, "test.yaml"), "--test=refused", "-o", format)
+				if code != 1 || errOut != "" || strings.Contains(out, "aHVudGVy") || strings.Contains(out, "too long") {
+					t.Errorf("%s: exit code %d: %s%s", format, code, out, errOut)
+				}
+				if format == "text" && (!strings.Contains(out, "policy short.example.com refuses: (not shown)") || !strings.Contains(out, tc.want)) {
+					t.Errorf("got\n%s", out)
+				}
+			}
+		})
 	}
 }
 
@@ -466,6 +460,18 @@ data: {password: hunter2hunter2, number: "7"}, stringData: {token: hunter2hunter
 	if strings.Contains(miss, "hunter") || !strings.Contains(miss, "near miss: set data.password to (not shown) (now (not shown))") {
 		t.Errorf("got\n%s", miss)
 	}
+	// The value of a near miss for another field may be a secret.
+	for _, condition := range []string{
+		`object.metadata.labels.team == object.data.password + ""`, `object.metadata.labels.team == oldObject.data.password`, `object.metadata.labels.team in [oldObject.data.password]`,
+		`oldObject.data.password.startsWith(object.metadata.labels.team)`, `object.metadata.labels.team in oldObject.data.map(k, oldObject.data[k])`,
+	} {
+		input := joined(policy("a", "Allow", condition), review("update", "secrets", "s"), data("UPDATE", "object: "+object+", oldObject: "+old))
+		for _, format := range []string{"text", "json", "dot", "svg"} {
+			if out, errOut, code := run(t, input, "-f", "-", "-o", format); code != 1 || strings.Contains(out+errOut, "hunter") {
+				t.Errorf("%s: %s: got %d:\n%s%s", condition, format, code, out, errOut)
+			}
+		}
+	}
 	hidden := joined(policy("a", "Allow", `object.spec.password == "x" && object.spec.host == "y"`), review("create", "things", ""),
 		data("CREATE", "object: {apiVersion: v1, kind: Thing, spec: {password: hunter2hunter2, host: visible}}"))
 	out, _, _ := run(t, hidden, "-f", "-", "--hide=spec.password")
@@ -474,6 +480,11 @@ data: {password: hunter2hunter2, number: "7"}, stringData: {token: hunter2hunter
 	}
 	if out, _, _ := run(t, hidden, "-f", "-"); !strings.Contains(out, secret) {
 		t.Errorf("without --hide, got\n%s", out)
+	}
+	near := joined(policy("a", "Allow", `object.spec.host == object.spec.password + ""`), review("create", "things", ""),
+		data("CREATE", "object: {apiVersion: v1, kind: Thing, spec: {password: hunter2hunter2, host: visible}}"))
+	if out, _, _ := run(t, near, "-f", "-", "--hide=spec.password"); strings.Contains(out, secret) || !strings.Contains(out, "visible") {
+		t.Errorf("got\n%s", out)
 	}
 }
 

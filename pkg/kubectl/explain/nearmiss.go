@@ -310,8 +310,9 @@ func (s *search) collectClause(clause *explanation.Trace) {
 				fields = append(fields, field.Path)
 			}
 		}
-		if isOwn := t.Field != nil && t.Field.Variable == s.variable; isOwn || t.Value == nil {
-			return
+		//guard:explain-secrets-values-of-near-misses
+		if isOwn := t.Field != nil && t.Field.Variable == s.variable; isOwn || t.Value == nil || s.secrecy.hidesAny(t.Reads) {
+			return // a near miss shows the value
 		}
 		data, ok := dataOf(t.Value)
 		if !ok {

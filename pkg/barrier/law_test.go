@@ -14,6 +14,10 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
@@ -162,6 +166,23 @@ func TestBarrierLaw(t *testing.T) {
 	t.Logf("%d requests, %d refused, %d covered, %d beyond a bound, %d ended, %v", total, refused, covered, bounded, ended, time.Since(began).Round(time.Second))
 	if refused*20 < total || covered*8 < total || bounded == 0 && total > 20_000 {
 		t.Errorf("of %d requests %d were refused, %d covered, %d beyond a bound and %d ended: the test compares too little", total, refused, covered, bounded, ended)
+	}
+}
+
+// TestAbsentInRequests creates a Node as a user without a UID and groups: a condition that reads what the request does not have is evaluated, as by the
+// policy.
+func TestAbsentInRequests(t *testing.T) {
+	t.Parallel()
+	l := newLaw(t)
+	for _, condition := range []string{`request.namespace == "a"`, `request.userInfo.uid == "a"`, `"a" in request.userInfo.groups`} {
+		loaded := l.cluster.load(t, mustCompile(t, l, engine.Key{Name: "absent"}, denying(condition, "nodes")))
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+		create := admission.NewAttributesRecord(node, nil, corev1.SchemeGroupVersion.WithKind("Node"), "", "n", corev1.SchemeGroupVersion.WithResource("nodes"), "",
+			admission.Create, &metav1.CreateOptions{}, false, &user.DefaultInfo{Name: "alice"})
+		if err := loaded.Validate(t.Context(), create, objectInterfaces{}); err != nil {
+			t.Errorf("%s: %v", condition, err)
+		}
+		loaded.close()
 	}
 }
 

@@ -56,25 +56,24 @@ func (s Stage) label() string {
 }
 
 var (
-	set metricset.Set
+	metricSet metricset.Set
 
-	authorizerDecisions = set.CounterVec("proviso_authorization_authorizer_decisions_total", []string{"authorizer", "decision"},
+	authorizerDecisions = metricSet.CounterVec("proviso_authorization_authorizer_decisions_total", []string{"authorizer", "decision"},
 		"Answers of the authorizers in the chain, by authorizer and by decision: allow, deny, no_opinion or conditional.")
-	authorizerErrors = set.CounterVec("proviso_authorization_authorizer_errors_total", []string{"authorizer"},
+	authorizerErrors = metricSet.CounterVec("proviso_authorization_authorizer_errors_total", []string{"authorizer"},
 		"Answers of the authorizers in the chain that came with an error, by authorizer.")
-	authorizerDuration = set.HistogramVec("proviso_authorization_authorizer_duration_seconds", []string{"authorizer"}, metricset.Microseconds,
+	authorizerDuration = metricSet.HistogramVec("proviso_authorization_authorizer_duration_seconds", []string{"authorizer"}, metricset.LatencyBuckets,
 		"Time that the authorizers in the chain took to answer, by authorizer, in seconds.")
-	evaluations = set.CounterVec("proviso_authorization_condition_evaluations_total", []string{"type", "route", "result"},
+	evaluations = metricSet.CounterVec("proviso_authorization_condition_evaluations_total", []string{"type", "route", "result"},
 		"Evaluations of conditions at admission, in AuthorizationConditionsReviews and for impersonation, by type (other is any type that this server does not know), by route (in_process, text, or author for a whole set) and by result: true, false, error, residual or unsupported; for an author allow, deny, no_opinion or error.")
-	evaluationDuration = set.HistogramVec("proviso_authorization_evaluation_duration_seconds", []string{"stage", "route"}, metricset.Microseconds,
+	evaluationDuration = metricSet.HistogramVec("proviso_authorization_evaluation_duration_seconds", []string{"stage", "route"}, metricset.LatencyBuckets,
 		"Time to evaluate conditions in seconds, by stage and by route (in_process, text, or author for a whole set). In the stages request, review, check, impersonation and front_door, one observation with route in_process is for all policies that one decision evaluates with what is known of the request. In the stages admission and conditions_review, and with the other routes, it is for one condition or one set.")
-	conditionBytes = set.Histogram("proviso_authorization_condition_size_bytes", metrics.ExponentialBuckets(16, 2, 11), // up to the bound of 10240 and over it
+	conditionBytes = metricSet.Histogram("proviso_authorization_condition_size_bytes", metrics.ExponentialBuckets(16, 2, 11), // up to the bound of 10240 and over it
 		"Size of the texts of conditions that were returned in reviews, in bytes.")
 )
 
-// RegisterMetrics registers the metrics of the package, once. It must be called before a metric is used,
-// because registering a metric that is in use is a race.
-var RegisterMetrics = sync.OnceFunc(set.Register)
+// RegisterMetrics registers the metrics of the package, once. It must be called before a metric is used.
+var RegisterMetrics = sync.OnceFunc(metricSet.Register)
 
 // labels of decisions and outcomes.
 const (

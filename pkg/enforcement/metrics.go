@@ -15,20 +15,20 @@ import (
 )
 
 var (
-	set metricset.Set
+	metricSet metricset.Set
 
-	decisions = set.CounterVec("proviso_enforcement_decisions_total", []string{"decision"},
+	decisions = metricSet.CounterVec("proviso_enforcement_decisions_total", []string{"decision"},
 		"Number of requests by the decision before their body was read: allow, conditional or deny.")
-	results = set.CounterVec("proviso_enforcement_results_total", []string{"result"},
+	results = metricSet.CounterVec("proviso_enforcement_results_total", []string{"result"},
 		"Number of conditional decisions by their result at admission: allow, deny, or error if the decision was denied because of an error. An update is counted for each attempt, a deletecollection for each object.")
-	duration = set.HistogramVec("proviso_enforcement_duration_seconds", []string{"result"}, metricset.Microseconds,
+	duration = metricSet.HistogramVec("proviso_enforcement_duration_seconds", []string{"result"}, metricset.LatencyBuckets,
 		"Time to evaluate a conditional decision at admission, by result, in seconds.")
-	neverEvaluated = set.Counter("proviso_enforcement_never_evaluated_total",
+	neverEvaluated = metricSet.Counter("proviso_enforcement_never_evaluated_total",
 		"Number of requests that succeeded on conditions that were never evaluated. Any value but zero is a bug.")
 )
 
 // RegisterMetrics registers the metrics of the package, once.
-var RegisterMetrics = sync.OnceFunc(set.Register)
+var RegisterMetrics = sync.OnceFunc(metricSet.Register)
 
 // The labels of decisions and results.
 const (

@@ -13,6 +13,7 @@ import (
 	"k8s.io/component-base/metrics"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/door"
 	"github.com/proviso-authz/proviso/pkg/metricset"
 )
 
@@ -42,36 +43,36 @@ const (
 )
 
 var (
-	set metricset.Set
+	metricSet metricset.Set
 
-	requests = set.CounterVec("proviso_webhook_authorize_requests_total", []string{"decision"},
+	requests = metricSet.CounterVec("proviso_webhook_authorize_requests_total", []string{"decision"},
 		"Number of reviews that the front door answered, by decision: allowed, denied, no_opinion or conditional (the answer has the conditions).")
-	refusals = set.CounterVec("proviso_webhook_authorize_refusals_total", []string{"code"},
+	refusals = metricSet.CounterVec("proviso_webhook_authorize_refusals_total", []string{"code"},
 		"Number of requests that the front door did not answer with a decision, by HTTP status code. kube-apiserver then applies its failure policy.")
-	denials = set.CounterVec("proviso_webhook_authorize_undecided_total", []string{"cause"},
+	denials = metricSet.CounterVec("proviso_webhook_authorize_undecided_total", []string{"cause"},
 		"Number of reviews that the front door denied without a decision of the policies, by cause: too_long, no_slot (too many reviews at the same time), too_late, or panic (a mistake in Proviso, which its log shows).")
-	unevaluated = set.CounterVec("proviso_webhook_authorize_namespaces_unevaluated_total", []string{"cause"},
+	unevaluated = metricSet.CounterVec("proviso_webhook_authorize_namespaces_unevaluated_total", []string{"cause"},
 		"Number of times that policies of a namespace were not all evaluated for a review, by cause: no_slot (too many reviews about the namespace at the same time) or too_late. They then count as over their budget.")
-	unaudited = set.Counter("proviso_webhook_authorize_unaudited_total",
+	unaudited = metricSet.Counter("proviso_webhook_authorize_unaudited_total",
 		"Number of reviews that match policies with the enforcement Audit and are not counted for them, because too many others are evaluated at the same time.")
-	checks = set.CounterVec("proviso_webhook_authorize_granular_checks_total", []string{"result"},
+	checks = metricSet.CounterVec("proviso_webhook_authorize_granular_checks_total", []string{"result"},
 		"Number of checks of the front door for the verb granular, answered by kube-apiserver or from its cached answers, by result: allowed, refused or error.")
-	conditionalAnswers = set.CounterVec("proviso_webhook_authorize_conditional_answers_total", []string{"answer"},
+	conditionalAnswers = metricSet.CounterVec("proviso_webhook_authorize_conditional_answers_total", []string{"answer"},
 		"Number of reviews of users whose answer depends on conditions or fields, which a review of authorization.k8s.io/v1 cannot show, by answer: allowed_on_conditions or allowed_on_fields (Proviso evaluates the conditions or checks the fields at admission), left_to_server (no opinion: if another authorizer allows, this server evaluates the conditions), left_to_barrier (kube-apiserver enforces all conditions, by ValidatingAdmissionPolicies), left_to_kube_apiserver (the answer has the conditions, and kube-apiserver enforces them), folded_to_denied or folded_to_no_opinion (no server evaluates the conditions).")
-	innerDoorAnswers = set.CounterVec("proviso_webhook_authorize_inner_door_answers_total", []string{"answer"},
+	innerDoorAnswers = metricSet.CounterVec("proviso_webhook_authorize_inner_door_answers_total", []string{"answer"},
 		"Number of reviews of writes that the inner door decides, and that could pass on conditions of policies or on permission on fields, by answer: passed (the inner door decides again), or why they did not pass: left_out (the inner door does not decide for the user), not_local (kube-apiserver is not known to serve the version itself), not_known (the kube-apiserver is not known to call the inner door), restricted (policies could deny what looks the same at admission), unreadable (the user may not read what the answer may show), webhooks (a webhook could deny what kube-apiserver lets pass without a call of the inner door), or unseen (the condition reads the path or a selector).")
-	reads = set.CounterVec("proviso_webhook_authorize_inner_door_read_checks_total", []string{"result"},
+	reads = metricSet.CounterVec("proviso_webhook_authorize_inner_door_read_checks_total", []string{"result"},
 		"Number of checks of the front door whether a user may read what the answer to a write shows, answered by kube-apiserver or from its cached answers, by result: allowed, refused or error.")
-	afterPoliciesAnswers = set.CounterVec("proviso_webhook_authorize_after_policies_total", []string{"decision"},
+	afterPoliciesAnswers = metricSet.CounterVec("proviso_webhook_authorize_after_policies_total", []string{"decision"},
 		"Number of decisions of the authorizers after the policies, such as webhooks, about requests that policies do not deny, by decision: allowed, denied or no_opinion.")
-	busy = set.Counter("proviso_webhook_authorize_webhooks_busy_total",
+	busy = metricSet.Counter("proviso_webhook_authorize_webhooks_busy_total",
 		"Number of times that the front door did not ask a webhook, because too many others were being asked. The webhook denies then, whatever its failure policy is.")
-	duration = set.HistogramVec("proviso_webhook_authorize_duration_seconds", []string{"decision"}, []float64{0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5},
+	duration = metricSet.HistogramVec("proviso_webhook_authorize_duration_seconds", []string{"decision"}, door.LatencyBuckets,
 		"Time to read and decide a review at the front door, by decision, in seconds.")
 )
 
 // RegisterMetrics registers the metrics of the package, once.
-var RegisterMetrics = sync.OnceFunc(set.Register)
+var RegisterMetrics = sync.OnceFunc(metricSet.Register)
 
 func observeCheck(decision authorizer.Decision, err error) { observeAnswer(checks, decision, err) }
 

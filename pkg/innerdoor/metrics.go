@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
+	"github.com/proviso-authz/proviso/pkg/door"
 	"github.com/proviso-authz/proviso/pkg/metricset"
 )
 
@@ -36,22 +37,22 @@ const (
 )
 
 var (
-	set metricset.Set
+	metricSet metricset.Set
 
-	requests = set.CounterVec("proviso_webhook_admit_requests_total", []string{"decision"},
+	requests = metricSet.CounterVec("proviso_webhook_admit_requests_total", []string{"decision"},
 		"Number of AdmissionReviews that the inner door decided, by decision: allowed or denied.")
-	refusals = set.CounterVec("proviso_webhook_admit_refusals_total", []string{"code"},
+	refusals = metricSet.CounterVec("proviso_webhook_admit_refusals_total", []string{"code"},
 		"Number of requests to the inner door that are not answered with an AdmissionReview, by HTTP status code. kube-apiserver then refuses the write.")
-	undecided = set.CounterVec("proviso_webhook_admit_undecided_total", []string{"cause"},
+	undecided = metricSet.CounterVec("proviso_webhook_admit_undecided_total", []string{"cause"},
 		"Number of writes that the inner door refused without a decision, by cause: other_manifest (kube-apiserver has a manifest that was written from another configuration), other_write (a write that the manifest does not send), no_memory (too many long reviews at the same time), no_slot (too many writes at the same time), too_late, or panic (a mistake in Proviso, which its log shows).")
-	conditionsAnswers = set.CounterVec("proviso_webhook_conditions_answers_total", []string{"answer"},
+	conditionsAnswers = metricSet.CounterVec("proviso_webhook_conditions_answers_total", []string{"answer"},
 		"Number of AuthorizationConditionsReviews of kube-apiservers that handle conditional decisions, by answer: allowed, denied, no_opinion or refused (without a decision, so that kube-apiserver refuses the write).")
-	duration = set.HistogramVec("proviso_webhook_admit_duration_seconds", []string{"decision"}, []float64{0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5},
+	duration = metricSet.HistogramVec("proviso_webhook_admit_duration_seconds", []string{"decision"}, door.LatencyBuckets,
 		"Time to read and decide an AdmissionReview at the inner door, by decision, in seconds.")
 )
 
 // RegisterMetrics registers the metrics of the package, once.
-var RegisterMetrics = sync.OnceFunc(set.Register)
+var RegisterMetrics = sync.OnceFunc(metricSet.Register)
 
 func observe(allowed bool, took time.Duration) {
 	decision := decisionDenied

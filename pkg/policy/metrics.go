@@ -26,15 +26,15 @@ const (
 )
 
 var (
-	set metricset.Set
+	metricSet metricset.Set
 
-	policies = set.GaugeVec("proviso_policy_policies", []string{"state"},
+	policies = metricSet.GaugeVec("proviso_policy_policies", []string{"state"},
 		"Number of policies by state: ready, last_good (does not compile, an earlier compilation is used) or broken (does not compile, fails closed).")
-	compileFailures = set.Counter("proviso_policy_compile_failures_total",
+	compileFailures = metricSet.Counter("proviso_policy_compile_failures_total",
 		"Number of times that a stored policy could not be compiled.")
-	snapshotRevision = set.Gauge("proviso_policy_snapshot_revision",
+	snapshotRevision = metricSet.Gauge("proviso_policy_snapshot_revision",
 		"Revision of the snapshot of policies that decides, counted from the start of the process.")
-	snapshotTimestamp = set.Gauge("proviso_policy_snapshot_timestamp_seconds",
+	snapshotTimestamp = metricSet.Gauge("proviso_policy_snapshot_timestamp_seconds",
 		"Time at which the snapshot of policies that decides was made, in seconds since the epoch.")
 )
 
@@ -100,7 +100,7 @@ func collect(ch chan<- metrics.Metric, desc *metrics.Desc, tallies *engine.Talli
 
 // RegisterMetrics registers the metrics of the package, once.
 var RegisterMetrics = sync.OnceFunc(func() {
-	set.Register()
+	metricSet.Register()
 	legacyregistry.CustomMustRegister(&collected)
 })
 

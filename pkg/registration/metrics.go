@@ -11,12 +11,12 @@ import (
 	"github.com/proviso-authz/proviso/pkg/metricset"
 )
 
-var set metricset.Set
+var metricSet metricset.Set
 
-var versionState = set.GaugeVec("proviso_registration_state", []string{"group", "state"},
+var versionState = metricSet.GaugeVec("proviso_registration_state", []string{"group", "state"},
 	"Which server kube-apiserver calls for the resources of Proviso, by group and state: 1 for the state of the group, 0 for the others. The states are proviso, unavailable (Proviso, but kube-apiserver does not reach it), missing (no APIService), kube_apiserver (kube-apiserver serves the version itself or owns its APIService), another_server, and unknown.")
 
-var registerMetrics = sync.OnceFunc(set.Register)
+var registerMetrics = sync.OnceFunc(metricSet.Register)
 
 // measure sets the metric for each version: 1 for its current state, and 0 for all others.
 func (w *Watcher) measure() {

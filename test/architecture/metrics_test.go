@@ -95,10 +95,10 @@ func declaredMetrics(t *testing.T) []metric {
 	return found
 }
 
-// metricOf reads set.…(name, …, help), with the labels between.
+// metricOf reads a call such as metricSet.CounterVec(name, labels, help). The labels, if there are any, come after the name.
 func metricOf(call *ast.CallExpr, constants map[string]string) (metric, bool) {
 	function, ok := call.Fun.(*ast.SelectorExpr)
-	if !ok || fmt.Sprint(function.X) != "set" || len(call.Args) < 2 {
+	if !ok || fmt.Sprint(function.X) != "metricSet" || len(call.Args) < 2 {
 		return metric{}, false
 	}
 	m := metric{

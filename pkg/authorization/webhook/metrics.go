@@ -30,27 +30,27 @@ const (
 var buckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
 
 var (
-	set metricset.Set
+	metricSet metricset.Set
 
-	evaluations = set.CounterVec("proviso_authorization_webhook_evaluations_total", []string{"name", "result", "form"},
+	evaluations = metricSet.CounterVec("proviso_authorization_webhook_evaluations_total", []string{"name", "result", "form"},
 		"Number of round trips to authorization webhooks, by name, result (success, error, timeout or canceled), and the form in which conditions are requested: kep, upstream or none.")
-	durations = set.HistogramVec("proviso_authorization_webhook_duration_seconds", []string{"name", "result"}, buckets,
+	durations = metricSet.HistogramVec("proviso_authorization_webhook_duration_seconds", []string{"name", "result"}, buckets,
 		"Latency of round trips to authorization webhooks in seconds, by name and result.")
-	failOpen = set.CounterVec("proviso_authorization_webhook_evaluations_fail_open_total", []string{"name", "result"},
+	failOpen = metricSet.CounterVec("proviso_authorization_webhook_evaluations_fail_open_total", []string{"name", "result"},
 		"Number of NoOpinion results because of a failure of an authorization webhook, by name and result: error or timeout.")
-	cacheHits = set.CounterVec("proviso_authorization_webhook_cache_hits_total", []string{"name"},
+	cacheHits = metricSet.CounterVec("proviso_authorization_webhook_cache_hits_total", []string{"name"},
 		"Number of decisions of authorization webhooks that came from the cache, by name.")
-	conditionsEvaluations = set.CounterVec("proviso_authorization_webhook_conditions_evaluations_total", []string{"name", "result", "form"},
+	conditionsEvaluations = metricSet.CounterVec("proviso_authorization_webhook_conditions_evaluations_total", []string{"name", "result", "form"},
 		"Number of round trips to authorization webhooks for the evaluation of conditions that cannot be evaluated in process, by name, result and form: kep or upstream.")
-	conditionsDurations = set.HistogramVec("proviso_authorization_webhook_conditions_duration_seconds", []string{"name", "result"}, buckets,
+	conditionsDurations = metricSet.HistogramVec("proviso_authorization_webhook_conditions_duration_seconds", []string{"name", "result"}, buckets,
 		"Latency of round trips to authorization webhooks for the evaluation of conditions in seconds, by name and result.")
-	reloads = set.CounterVec("proviso_authorization_config_controller_automatic_reloads_total", []string{"status"},
+	reloads = metricSet.CounterVec("proviso_authorization_config_controller_automatic_reloads_total", []string{"status"},
 		"Number of attempts to reload the authorization configuration, by status: success or failure.")
-	lastReload = set.GaugeVec("proviso_authorization_config_controller_automatic_reload_last_timestamp_seconds", []string{"status"},
+	lastReload = metricSet.GaugeVec("proviso_authorization_config_controller_automatic_reload_last_timestamp_seconds", []string{"status"},
 		"Time of the last attempt to reload the authorization configuration in seconds since the epoch, by status: success or failure.")
-	pendingReviews = set.GaugeVec("proviso_authorization_kube_apiserver_checks", []string{"state"},
+	pendingReviews = metricSet.GaugeVec("proviso_authorization_kube_apiserver_checks", []string{"state"},
 		"Number of SubjectAccessReviews to kube-apiserver at the moment, by state: in_flight, or waiting for their turn.")
-	refusals = set.CounterVec("proviso_authorization_kube_apiserver_refusals_total", []string{"reason"},
+	refusals = metricSet.CounterVec("proviso_authorization_kube_apiserver_refusals_total", []string{"reason"},
 		"Number of SubjectAccessReviews that were not sent to kube-apiserver, and counted as Deny, because too many others were in flight, by reason: user (too many of the same user waited), all (too many of all users waited) or timeout (waited too long).")
 )
 
@@ -64,7 +64,7 @@ const (
 )
 
 // RegisterMetrics registers the metrics of the package, once.
-var RegisterMetrics = sync.OnceFunc(set.Register)
+var RegisterMetrics = sync.OnceFunc(metricSet.Register)
 
 // roundTrips has the metrics of the calls with one kind of review.
 type roundTrips struct {

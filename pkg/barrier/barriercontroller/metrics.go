@@ -12,15 +12,15 @@ import (
 )
 
 var (
-	set metricset.Set
+	metricSet metricset.Set
 
-	barriers = set.GaugeVec("proviso_barrier_policies", []string{"phase"},
+	barriers = metricSet.GaugeVec("proviso_barrier_policies", []string{"phase"},
 		"Number of Deny policies by the phase of their barrier: pending, written, refused (by kube-apiserver), over_bound, name_taken (by an object of another tool), untranslated (no rule can be translated) or broken (the policy does not compile).")
-	orphaned = set.Gauge("proviso_barrier_orphaned",
+	orphaned = metricSet.Gauge("proviso_barrier_orphaned",
 		"Number of barriers whose policy is not in the store of this server. They stay, and still refuse requests.")
-	leading = set.Gauge("proviso_barrier_leader",
+	leading = metricSet.Gauge("proviso_barrier_leader",
 		"Whether this replica writes barriers: 1 or 0.")
-	writes = set.CounterVec("proviso_barrier_writes_total", []string{"result"},
+	writes = metricSet.CounterVec("proviso_barrier_writes_total", []string{"result"},
 		"Number of attempts to write or remove a barrier, by result: written, restored (others had changed or deleted it), removed, refused (by kube-apiserver), conflict, or failed.")
 )
 
@@ -36,7 +36,7 @@ const (
 
 // RegisterMetrics registers the metrics of the package, once.
 var RegisterMetrics = sync.OnceFunc(func() {
-	set.Register()
+	metricSet.Register()
 	for _, result := range []string{resultWritten, resultRestored, resultRemoved, resultRefused, resultConflict, resultFailed} {
 		writes.WithLabelValues(result).Add(0)
 	}

@@ -12,18 +12,18 @@ import (
 )
 
 var (
-	set metricset.Set
+	metricSet metricset.Set
 
-	policies = set.GaugeVec("proviso_barrier_rollout_policies", []string{"phase"},
+	policies = metricSet.GaugeVec("proviso_barrier_rollout_policies", []string{"phase"},
 		"Number of Deny policies by the phase of their barrier as this replica knows it: absent (no rule can be translated), pending (not every kube-apiserver is known to have loaded it) or active.")
-	isLoaded = set.GaugeVec("proviso_barrier_rollout_server_loaded", []string{"server"},
+	isLoaded = metricSet.GaugeVec("proviso_barrier_rollout_server_loaded", []string{"server"},
 		"Whether a kube-apiserver has shown that it has loaded all barriers that are written, by server: 1 or 0.")
-	probes = set.CounterVec("proviso_barrier_rollout_probes_total", []string{"result"},
+	probes = metricSet.CounterVec("proviso_barrier_rollout_probes_total", []string{"result"},
 		"Number of rounds of probes at one kube-apiserver, by result: loaded, behind (it has not loaded the last barriers yet), passed (it enforces no barriers) or failed.")
 )
 
 var registerMetrics = sync.OnceFunc(func() {
-	set.Register()
+	metricSet.Register()
 	for _, o := range outcomes {
 		probes.WithLabelValues(string(o)).Add(0)
 	}

@@ -18,10 +18,10 @@ const (
 	stateBroken        = "broken"        // it is not valid
 )
 
-var set metricset.Set
+var metricSet metricset.Set
 
-var mappings = set.GaugeVec("proviso_policy_field_permission_mappings", []string{"state"},
+var mappings = metricSet.GaugeVec("proviso_policy_field_permission_mappings", []string{"state"},
 	"Number of mappings of fields by state: ready, contradicting (some of it contradicts another one, and covers nothing) or broken (not valid, covers nothing).")
 
 // RegisterMetrics registers the metrics of the package, once.
-var RegisterMetrics = sync.OnceFunc(set.Register)
+var RegisterMetrics = sync.OnceFunc(metricSet.Register)

@@ -12,18 +12,18 @@ import (
 )
 
 var (
-	set metricset.Set
+	metricSet metricset.Set
 
-	known = set.GaugeVec("proviso_inner_door_known", []string{"server"},
+	known = metricSet.GaugeVec("proviso_inner_door_known", []string{"server"},
 		"Whether this replica lets writes pass on conditions for a kube-apiserver, by server: 1 if the server is known to call the inner door and this replica answers its checks, 0 otherwise. Where there are several replicas, the largest value counts.")
-	calls = set.GaugeVec("proviso_inner_door_called", []string{"server"},
+	calls = metricSet.GaugeVec("proviso_inner_door_called", []string{"server"},
 		"Whether the last canaries of this replica show that a kube-apiserver calls the inner door, by server: 1 or 0.")
-	rounds = set.CounterVec("proviso_inner_door_probes_total", []string{"result"},
+	rounds = metricSet.CounterVec("proviso_inner_door_probes_total", []string{"result"},
 		"Number of rounds of canaries at one kube-apiserver, by result: good, elsewhere (another replica answers the checks of the server), passed (the server does not call the inner door), other_manifest, failed, cached (the server reuses answers), or contradictory (checks with several certificates).")
 )
 
 var registerMetrics = sync.OnceFunc(func() {
-	set.Register()
+	metricSet.Register()
 	for _, result := range results {
 		rounds.WithLabelValues(string(result)).Add(0)
 	}

@@ -316,6 +316,19 @@ func HasReservedExtra(u user.Info) bool {
 	return false
 }
 
+// FieldSelectorText returns the text of the field selector that has the requirements.
+func FieldSelectorText(requirements fields.Requirements) string {
+	var selectors []fields.Selector
+	for _, r := range requirements {
+		if r.Operator == selection.NotEquals {
+			selectors = append(selectors, fields.OneTermNotEqualSelector(r.Field, r.Value))
+		} else {
+			selectors = append(selectors, fields.OneTermEqualSelector(r.Field, r.Value))
+		}
+	}
+	return fields.AndSelectors(selectors...).String()
+}
+
 // PathOf returns the path of a non-resource request, and "" for a resource request. The attributes of
 // a resource request to this server have the path of its URL, and the attributes of a review of the
 // same request have none; conditions must not see the difference.

@@ -23,7 +23,6 @@ import (
 	api "github.com/proviso-authz/proviso/apis/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/celeval"
-	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
@@ -144,13 +143,13 @@ func (c *Conditional) newUserChecks(request authorizer.AttributesRecord, imperso
 		evaluator: &celeval.Evaluator{Compiler: c.Compiler, Partial: c.Partial, Values: cel.Values{
 			cel.ImpersonatedUser: cel.Known(celeval.UserData(impersonated)),
 		}},
-		requests:  []any{cel.Known(engine.TextData(request))},
+		requests:  []any{cel.Known(celeval.RequestData(request))},
 		wildcards: authorization.HasWildcards(request),
 	}
 	u.impersonated = append(u.impersonated, impersonationOf(request, impersonated))
 	if request.Verb != "create" && c.NeedsCreate != nil && c.NeedsCreate(request) {
 		request.Verb = "create"
-		u.requests = append(u.requests, cel.Known(engine.TextData(request)))
+		u.requests = append(u.requests, cel.Known(celeval.RequestData(request)))
 		u.impersonated = append(u.impersonated, impersonationOf(request, impersonated))
 	}
 	return u

@@ -21,7 +21,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 
-	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/authorization"
 )
 
 // codecs encode the refusals in reviews.
@@ -51,7 +51,7 @@ func requestInfoOf(attributes authorizer.AttributesRecord) *genericapirequest.Re
 		Resource:          attributes.Resource,
 		Subresource:       attributes.Subresource,
 		Name:              attributes.Name,
-		FieldSelector:     engine.FieldText(attributes.FieldSelectorRequirements),
+		FieldSelector:     authorization.FieldSelectorText(attributes.FieldSelectorRequirements),
 		LabelSelector:     labels.NewSelector().Add(attributes.LabelSelectorRequirements...).String(),
 	}
 }

@@ -39,6 +39,31 @@ func ValuesOf(data authorizer.ConditionsData, reader *cel.ObjectReader) (cel.Val
 	return values, nil
 }
 
+// requestTexts are the fields of a request that are texts, as conditions read them.
+var requestTexts = map[string]func(authorizer.Attributes) string{
+	"verb": authorizer.Attributes.GetVerb, "apiGroup": authorizer.Attributes.GetAPIGroup, "apiVersion": authorizer.Attributes.GetAPIVersion,
+	"resource": authorizer.Attributes.GetResource, "subresource": authorizer.Attributes.GetSubresource,
+	"namespace": authorizer.Attributes.GetNamespace, "name": authorizer.Attributes.GetName, "path": authorization.PathOf,
+}
+
+// RequestText returns a field of a request that is a text, as conditions read it. It returns false if there is no such field.
+func RequestText(a authorizer.Attributes, field string) (string, bool) {
+	text, ok := requestTexts[field]
+	if !ok {
+		return "", false
+	}
+	return text(a), true
+}
+
+// RequestData returns the fields of a request that are texts, as conditions read them: without its user and its selectors.
+func RequestData(a authorizer.Attributes) map[string]any {
+	data := make(map[string]any, len(requestTexts))
+	for field, text := range requestTexts {
+		data[field] = text(a)
+	}
+	return data
+}
+
 // UserData returns a user as conditions read it.
 func UserData(u user.Info) map[string]any {
 	return map[string]any{"username": u.GetName(), "uid": u.GetUID(), "groups": ListOf(u.GetGroups()), "extra": ExtraData(u)}

@@ -206,7 +206,7 @@ func servedWith(a authorizer.Attributes, byLabels labels.Requirements, byFields 
 	}) {
 		return nil, false
 	}
-	s := &selectingRequest{Attributes: a, byLabels: labels.NewSelector().Add(byLabels...).String(), byFields: FieldText(byFields)}
+	s := &selectingRequest{Attributes: a, byLabels: labels.NewSelector().Add(byLabels...).String(), byFields: authorization.FieldSelectorText(byFields)}
 	//guard:engine-selectors-cannot-shown
 	if len(s.text()) > maxHintBytes || !isShownAsIs(s.byFields) {
 		return nil, false
@@ -251,19 +251,6 @@ func addField(requirements fields.Requirements, w explanation.Wanted) (fields.Re
 // isShownAsIs reports whether a reason shows a text without a change: reasons replace control characters, for example.
 func isShownAsIs(text string) bool {
 	return strings.TrimSpace(text) == text && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
-}
-
-// FieldText returns the field selector that has the requirements.
-func FieldText(requirements fields.Requirements) string {
-	var selectors []fields.Selector
-	for _, r := range requirements {
-		if r.Operator == selection.NotEquals {
-			selectors = append(selectors, fields.OneTermNotEqualSelector(r.Field, r.Value))
-		} else {
-			selectors = append(selectors, fields.OneTermEqualSelector(r.Field, r.Value))
-		}
-	}
-	return fields.AndSelectors(selectors...).String()
 }
 
 // text names the selectors.

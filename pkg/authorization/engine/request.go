@@ -13,32 +13,15 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
-	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/celeval"
 	"github.com/proviso-authz/proviso/pkg/cel"
 )
 
-// requestTexts are the fields of a request that are texts, as policies read them.
-var requestTexts = map[string]func(authorizer.Attributes) string{
-	"verb": authorizer.Attributes.GetVerb, "apiGroup": authorizer.Attributes.GetAPIGroup, "apiVersion": authorizer.Attributes.GetAPIVersion,
-	"resource": authorizer.Attributes.GetResource, "subresource": authorizer.Attributes.GetSubresource,
-	"namespace": authorizer.Attributes.GetNamespace, "name": authorizer.Attributes.GetName, "path": authorization.PathOf,
-}
-
 // requestData is what is known of a request, as policies read it. Every field is there,
 // empty if the request has none.
 func requestData(a authorizer.Attributes) map[string]any {
-	data := TextData(a)
+	data := celeval.RequestData(a)
 	data["userInfo"], data["fieldSelector"], data["labelSelector"] = celeval.UserData(userOf(a)), fieldSelectorData(a), labelSelectorData(a)
-	return data
-}
-
-// TextData returns the fields of a request that are texts, as policies and conditions of impersonation checks read them.
-func TextData(a authorizer.Attributes) map[string]any {
-	data := make(map[string]any, len(requestTexts)+3)
-	for name, text := range requestTexts {
-		data[name] = text(a)
-	}
 	return data
 }
 
@@ -50,8 +33,8 @@ func userOf(a authorizer.Attributes) user.Info {
 	return &user.DefaultInfo{}
 }
 
-// requirementData is one requirement of a selector. It has the operators of metav1.LabelSelectorRequirement,
-// for fields too.
+// requirementData returns one requirement of a selector as policies read it. The operators are those of
+// metav1.LabelSelectorRequirement, for fields too.
 func requirementData(key string, operator selection.Operator, values []string) map[string]any {
 	return map[string]any{"key": key, "operator": string(operators[operator]), "values": celeval.ListOf(values)}
 }
@@ -108,8 +91,8 @@ func (s *shared) of(convert func() cel.Value) cel.Value {
 
 // Field implements cel.Fields.
 func (f *requestFields) Field(name string) (cel.Value, bool) {
-	if text, ok := requestTexts[name]; ok {
-		return cel.Text(text(f.Attributes)), true
+	if text, ok := celeval.RequestText(f.Attributes, name); ok {
+		return cel.Text(text), true
 	}
 	switch name {
 	case "userInfo":

@@ -29,7 +29,7 @@ import (
 func (k servedKinds) valuesOf(request *authorizationapi.AuthorizationConditionsRequest) (cel.Values, error) {
 	values := cel.Values{}
 	if impersonation := request.Impersonation; impersonation != nil {
-		values[cel.ImpersonatedRequest] = cel.Known(impersonatedRequestOf(&impersonation.Request))
+		values[cel.ImpersonatedRequest] = cel.Known(celeval.RequestData(attributesOf(&impersonation.Request)))
 		values[cel.ImpersonatedUser] = cel.Known(celeval.UserData(authorization.UserOf(&impersonation.User)))
 	}
 	if request.Operation == "" {
@@ -82,16 +82,10 @@ func objectOf(raw *runtime.RawExtension) (map[string]any, error) {
 	return value, nil
 }
 
-// impersonatedRequestOf returns the request in the form that conditions read. A resource request
-// has no path, as in authorization.PathOf.
-func impersonatedRequestOf(r *authorizationapi.ImpersonatedRequest) map[string]any {
-	path := r.Path
-	if r.Resource != "" {
-		path = ""
-	}
-	return map[string]any{
-		"verb": r.Verb, "apiGroup": r.APIGroup, "apiVersion": r.APIVersion, "resource": r.Resource,
-		"subresource": r.Subresource, "namespace": r.Namespace, "name": r.Name, "path": path,
+func attributesOf(r *authorizationapi.ImpersonatedRequest) authorizer.Attributes {
+	return authorizer.AttributesRecord{
+		Verb: r.Verb, APIGroup: r.APIGroup, APIVersion: r.APIVersion, Resource: r.Resource, Subresource: r.Subresource,
+		Namespace: r.Namespace, Name: r.Name, Path: r.Path, ResourceRequest: r.Resource != "",
 	}
 }
 

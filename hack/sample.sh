@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs parts of make test-all: in the order that a SEED gives, those whose time in hack/test-all.txt fits into the SECONDS that are left.
-# Prints what it leaves out. On a slow machine, a part that still runs when the time and a tenth of it are over is stopped, which is no failure.
+# Prints what it leaves out. If the parts together take a tenth longer than SECONDS, the running one is stopped and the others are left out, which
+# is no failure.
 set -o errexit -o nounset -o pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

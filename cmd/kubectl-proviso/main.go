@@ -20,7 +20,8 @@ import (
 )
 
 func main() {
-	// Nothing stops the catching of signals: a second one, which timeout sends, must not change the exit code of a command that ends.
+	// Signals stay caught until the process ends. The program timeout sends two: the second one must not kill a command that is about to end with
+	// its own exit code.
 	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	klog.SetLogger(logr.Discard()) // commands print their errors themselves, each once
 	os.Exit(kubectl.Run(ctx, os.Args[1:], genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}))

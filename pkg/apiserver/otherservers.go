@@ -25,7 +25,8 @@ type otherServers struct {
 	// own observes which server kube-apiserver calls for the resources of this server. It is nil without a client.
 	own *registration.Watcher
 	// enforcement has the EnforcementConfigurations.
-	enforcement       *aggregated.Enforcement
+	enforcement *aggregated.Enforcement
+	// conditionalWrites is nil if the front door lets no writes pass on conditions.
 	conditionalWrites *conditionalWrites
 	// cluster has the kube-apiservers. It is nil without a client.
 	cluster *cluster.Cluster

@@ -55,7 +55,8 @@ func (c CompletedConfig) servesBehind(watcher *registration.Watcher) func(author
 	})
 }
 
-// behind restricts a function to the requests that kube-apiserver passes on to this server.
+// behind returns a function that reports whether kube-apiserver passes a request on to this server, and handles returns true for it. Without a
+// watcher it returns false for all reviews.
 func behind(watcher *registration.Watcher, handles func(authorizer.Attributes) bool) func(authorizer.Attributes) bool {
 	return func(a authorizer.Attributes) bool {
 		version := schema.GroupVersion{Group: a.GetAPIGroup(), Version: a.GetAPIVersion()}

@@ -26,8 +26,8 @@ func (s signal) set() {
 const (
 	// pauses is how many times as long as a call took run waits before the next one, so that quick calls take a twentieth of a processor.
 	pauses = 20
-	// longestPause bounds this wait. By the clock a call also takes long if the machine is busy or the process was stopped, and a status would come many
-	// seconds late.
+	// longestPause bounds this wait. A call also takes long if the machine is busy or the process was suspended; without the bound, the next status
+	// would be many seconds late.
 	longestPause = time.Second
 )
 

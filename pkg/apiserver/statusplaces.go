@@ -28,6 +28,7 @@ const placesInterval = 3 * time.Second
 type statusPlaces struct {
 	// table has the places. Those that enforcementstatus.Facts describe have facts of their own here.
 	table *place.Table
+	// otherServers has what this server knows about kube-apiservers and other servers.
 	*otherServers
 	// excluded returns the resources about which kube-apiserver gets no conditions.
 	excluded func() []schema.GroupResource

@@ -103,7 +103,7 @@ func (c *TypedCompiler) Define(variable NamedExpression) error {
 // typeOf returns the type of an expression, or dyn and an error. Like Compiler, it recovers panics of the compiler of
 // cel-go.
 func (c *TypedCompiler) typeOf(name, expression string) (t *cel.Type, err error) {
-	t = cel.DynType // also after a panic
+	t = cel.DynType // the type if Recover recovers a panic
 	defer engine.Recover(&err)
 	if err := CheckText(expression, c.guard, c.budget); err != nil {
 		return cel.DynType, err

@@ -126,12 +126,13 @@ func (l *limits) callsOf(name string) *pool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.calls[name] == nil {
-		l.calls[name] = newSharedPool(maxCalls, errNoCall, errNoCall) // they take no slots of policies, so that slow webhooks keep no slot from them
+		// Calls have slots of their own, so that slow webhooks do not take those of policies.
+		l.calls[name] = newSharedPool(maxCalls, errNoCall, errNoCall)
 	}
 	return l.calls[name]
 }
 
-// newSharedPool makes a pool whose slots users and namespaces share by userShare and namespaceShare. all is the number of slots.
+// newSharedPool returns a pool with a number of slots. userShare and namespaceShare bound the part of one user and of one namespace.
 func newSharedPool(all int, refusal, refusalOfLarge error) *pool {
 	return newPool(all, refusal, refusalOfLarge, slots.Bounds{
 		PerUser: all / userShare, PerNamespace: all / namespaceShare, WaitingOfOneUser: maxWaitingEvaluationsPerUser,

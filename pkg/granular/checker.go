@@ -271,8 +271,8 @@ func (k *check) mayWrite(rules *mapping.Rules) bool {
 	return true
 }
 
-// mayChange reports whether the user has the permission of every exclusion that applies to a change or a claim. path is the field, field how
-// results name it, and subject returns the words for the change.
+// mayChange reports whether the user has the permission of every exclusion that applies to one change or claim. path is the excluded field, and
+// field the one that the result records. subject returns the words for the change, and applies reports whether an exclusion applies.
 func (k *check) mayChange(rules *mapping.Rules, path, field fieldpath.Path, subject func() string, applies func(*mapping.Rule) bool) bool {
 	k.result.Fields++
 	noted := false

@@ -33,7 +33,8 @@ import (
 	"github.com/proviso-authz/proviso/test/testutil/conflicts"
 )
 
-// rig is a controller whose policies are in a client that stores whatever it is given, as etcd does, but refuses the status of an old policy.
+// rig is a controller with a client that stores objects without validation, as etcd does, and refuses the status of a policy that has changed since
+// it was read.
 type rig struct {
 	client *fake.Clientset
 	source *engine.Source

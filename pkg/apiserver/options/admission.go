@@ -91,7 +91,8 @@ func addMutatingPolicies(factory informers.SharedInformerFactory) {
 	})
 }
 
-// informerFor makes the informer of the objects of a kind that all users of the factory share.
+// informerFor returns the informer for a type of objects that all users of the factory share. It uses newListWatch only if the factory has no
+// such informer yet.
 func informerFor(factory informers.SharedInformerFactory, object runtime.Object, newListWatch func(kubernetes.Interface) *cache.ListWatch) cache.SharedIndexInformer {
 	return factory.InformerFor(object, func(client kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
 		return cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(newListWatch(client), client), object, resync,

@@ -340,7 +340,8 @@ func ownerOf(stored metav1.Object, known map[string]Key) (Key, bool) {
 	if key, ok := known[stored.GetName()]; ok {
 		return key, true
 	}
-	namespace, name, _ := cache.SplitMetaNamespaceKey(stored.GetAnnotations()[barrier.PolicyAnnotation]) // no barrier has the name of an invalid key
+	// An invalid annotation gives an empty key, and no barrier has the name of an empty key.
+	namespace, name, _ := cache.SplitMetaNamespaceKey(stored.GetAnnotations()[barrier.PolicyAnnotation])
 	key := Key{Key: engine.Key{Namespace: namespace, Name: name}}
 	if name := stored.GetAnnotations()[barrier.MappingAnnotation]; name != "" {
 		key = mappingKey(name)

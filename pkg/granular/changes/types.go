@@ -109,7 +109,7 @@ var typeWithoutSchema = mustParse(`types:
     elementType: {namedType: __untyped_deduced_}
 `)
 
-// mustParse parses types that refer to the types of structured-merge-diff for values without a schema.
+// mustParse parses types that may refer to the types of structured-merge-diff for values without a schema, such as __untyped_deduced_.
 func mustParse(text typed.YAMLObject) typed.ParseableType {
 	parser, err := typed.NewParser(text)
 	if err != nil {

@@ -29,7 +29,8 @@ import (
 	"github.com/proviso-authz/proviso/test/testutil/conflicts"
 )
 
-// mappingRig is a controller whose mappings are in a client that stores whatever it is given, as etcd does, but refuses the status of an old mapping.
+// mappingRig is a controller with a client that stores objects without validation, as etcd does, and refuses the status of a mapping that has
+// changed since it was read.
 type mappingRig struct {
 	client *fake.Clientset
 	source *mapping.Source

@@ -291,7 +291,8 @@ type Errors struct {
 	sources map[string]Source
 }
 
-// IsNew reports whether an object has a name, and no other object has its title. Otherwise it adds an error, in which what stands for the object.
+// IsNew reports whether an object has a name, and no other object has its title. Otherwise it adds an error; what
+// is the word for the object in it.
 func (e *Errors) IsNew(at Source, title, what, name string) bool {
 	if e.sources == nil {
 		e.sources = map[string]Source{}

@@ -83,8 +83,8 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
 
  Documents of other kinds, such as roles and tests in the same folder, are ignored.
 
- Exit status: 0 if nothing was found, 1 if something was or a server that has Proviso and the
- namespace of the policy could not be asked, 2 on an error.`,
+ Exit status: 0 if nothing was found, 1 if something was found, or if a server with
+ Proviso and the namespace of the policy could not be asked, 2 on an error.`,
 		Example: `  # Check policies without a cluster
   kubectl proviso lint -f artifacts/render/policies
 
@@ -241,7 +241,7 @@ func (l *linter) ask(ctx context.Context, p *policyfile.Policy, found []finding,
 	}
 	warnings, obstacle, err := l.warningsOf(ctx, p)
 	if obstacle != nil {
-		// Pipelines check policies before they install Proviso and before they create the namespace, which is all that can be missing here.
+		// Pipelines check policies before they install Proviso, and before they create the namespace. A 404 means that the namespace is missing.
 		l.isIncomplete = l.isIncomplete || !errors.Is(obstacle, errNotServed) && !apierrors.IsNotFound(obstacle)
 		l.WarnOnce(fmt.Sprintf("what the server warns of is not known: %v", obstacle))
 	}

@@ -38,7 +38,7 @@ type Policy struct {
 	Key    engine.Key
 	Source document.Source
 	Spec   *policyv1alpha1.AuthorizationPolicySpec
-	// Mistakes are mistakes in the policy, of which the server warns. They begin with the field.
+	// Mistakes are the texts with which the server warns when the policy is written. Each begins with the path of the field.
 	Mistakes []string
 }
 
@@ -50,7 +50,7 @@ type Loader struct {
 	AcceptMappings bool
 	// Others are the documents that are no policies: of other API groups, and of other kinds.
 	Others []document.Document
-	// Warnings are the mistakes in the policies and the mappings, with their sources.
+	// Warnings are all Mistakes, and the warnings about mappings, each with its source and the name of its object.
 	Warnings []string
 
 	// AllNamespaces accepts policies of other namespaces than the one that policies without a namespace get.

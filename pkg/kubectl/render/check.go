@@ -107,7 +107,7 @@ func (c *comparison) object(kind string, got, want *metav1.ObjectMeta, isEqual b
 		return nil
 	}
 	c.status, c.remarks = different, append(c.remarks, "the "+kind+" differs")
-	diff, err := diffOf(kind, want.Name, map[string]any{"metadata": gotMeta, "spec": gotSpec}, map[string]any{"metadata": wantMeta, "spec": wantSpec})
+	diff, err := diffOf(kind, want.Name, map[string]any{"kind": kind, "metadata": gotMeta, "spec": gotSpec}, map[string]any{"kind": kind, "metadata": wantMeta, "spec": wantSpec})
 	c.diffs = append(c.diffs, diff)
 	return err
 }
@@ -128,7 +128,6 @@ func shared(got, want *metav1.ObjectMeta) metav1.ObjectMeta {
 
 // diffOf returns what applying the manifests would change, as kubectl diff shows it.
 func diffOf(kind, name string, got, want map[string]any) (string, error) {
-	got["kind"], want["kind"] = kind, kind
 	before, err := yaml.Marshal(got)
 	if err != nil {
 		return "", err

@@ -20,8 +20,8 @@ import (
 // selecting are the verbs of requests that have selectors.
 var selecting = []string{"list", "watch", "deletecollection"}
 
-// narrowing is what requests have that rules match, and the question does not: one of some names of objects, and a namespace. It is empty if the
-// rules match the question itself.
+// narrowing is what a request must have, in addition to the question, for rules to match it: one of some object names, a namespace, or both. It is
+// empty if the rules match the question itself.
 type narrowing struct {
 	names     []string
 	namespace string
@@ -29,7 +29,8 @@ type narrowing struct {
 
 func (n narrowing) isEmpty() bool { return len(n.names) == 0 && n.namespace == "" }
 
-// narrowingOf returns the narrowing for rules and a question, or false if they match no request that it is about. matches reports whether they match a request.
+// narrowingOf returns the narrowing of a question for rules. It returns false if the rules match no request that the question covers. matches
+// reports whether the rules match a request.
 func narrowingOf(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec, record authorizer.AttributesRecord, matches func(authorizer.AttributesRecord) bool) (n narrowing, ok bool) {
 	if matches(record) {
 		return n, true

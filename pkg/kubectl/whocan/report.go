@@ -186,8 +186,8 @@ func reportOf(ctx context.Context, in *input, record authorizer.AttributesRecord
 	return r
 }
 
-// check adds the gaps and the warnings about a policy, and compares it with its status. Requests that it does not decide are a gap for a restriction, because
-// the answer may then be too narrow, and a warning for an Allow policy. Without a status, as for a file, nothing is known.
+// check adds the gaps and the warnings about a policy, from its compilation and its status. Requests for which the server does not enforce a
+// restriction are a gap, because the answer may then be too narrow; for an Allow policy they are a warning. A policy from a file has no status.
 func (r *report) check(p *policy, of *stored) {
 	if p.failure != nil {
 		r.Gaps = append(r.Gaps, fmt.Sprintf("%v does not compile here, so that the server may decide by an earlier version of it: %v", p.key, p.failure))

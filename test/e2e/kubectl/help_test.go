@@ -61,7 +61,8 @@ func TestKubectlHelp(t *testing.T) {
 	}
 }
 
-// TestPlaygroundEnds sends signals to the playground until it ends, as timeout and a terminal may send two: it ends with 0.
+// TestPlaygroundEnds interrupts the playground until it has ended, because timeout and terminals may send more than one signal. The exit code
+// must be 0.
 func TestPlaygroundEnds(t *testing.T) {
 	for range 10 {
 		cmd := stack.Shell(t.Context(), "exec kubectl-proviso playground")

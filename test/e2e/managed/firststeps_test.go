@@ -19,7 +19,7 @@ func testFirstSteps(t *testing.T, r *rig) {
 	t.Helper()
 	for _, document := range []struct {
 		name   string
-		blocks int // at least
+		blocks int // the least number of blocks
 	}{{"first-steps.md", 2}, {"templates.md", 2}, {"barriers.md", 2}, {"beside-other-tools.md", 1}, {"tutorial.md", 2}} {
 		content, err := os.ReadFile(filepath.Join(r.Repository, "docs", document.name))
 		if err != nil {

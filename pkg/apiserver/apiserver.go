@@ -395,8 +395,8 @@ func (c CompletedConfig) enforcementServer(places *statusPlaces, barriers *barri
 	if barriers != nil {
 		server.Barrier, server.BarriersAreKnown, server.LeavesOut = barriers.describe, barriers.areKnown, barriers.compiler.LeavesOut
 	}
-	if places.conditionalWrites != nil {
-		server.LeavesOut = places.conditionalWrites.config.LeavesOut
+	if places.prober != nil {
+		server.LeavesOut = places.frontDoor.InnerDoor.LeavesOut
 	}
 	return server
 }

@@ -67,8 +67,8 @@ func (o *otherServers) run(generic *genericapiserver.GenericAPIServer) error {
 			return err
 		}
 	}
-	if o.conditionalWrites != nil {
-		if err := observe("proviso-inner-door", "/readyz/inner-door", o.conditionalWrites.prober); err != nil {
+	if o.prober != nil {
+		if err := observe("proviso-inner-door", "/readyz/inner-door", o.prober); err != nil {
 			return err
 		}
 	}

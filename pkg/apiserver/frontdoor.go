@@ -17,6 +17,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
 	"github.com/proviso-authz/proviso/pkg/granular"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
+	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
 	"github.com/proviso-authz/proviso/pkg/place"
 )
 
@@ -26,8 +27,6 @@ type FrontDoorConfig struct {
 	KubeAPIServer authorizer.UnconditionalAuthorizer
 	// ForReviews is KubeAPIServer with bounds of its own, for the warnings of reviews.
 	ForReviews authorizer.UnconditionalAuthorizer
-	// ConditionalWrites configures which writes pass on conditions that the inner door evaluates. If nil, none do.
-	ConditionalWrites *ConditionalWritesConfig
 	// Serving has a listener, a serving certificate and the CA for client certificates.
 	Serving *genericapiserver.SecureServingInfo
 	// AllowedNames are the accepted common names of clients. If empty, any name is accepted.
@@ -37,15 +36,15 @@ type FrontDoorConfig struct {
 	// Fields asks kube-apiserver, with the delegation marker, whether a user has the verb
 	// granular. If nil, permission on fields does not pass the front door.
 	Fields authorizer.UnconditionalAuthorizer
-	// InnerDoor configures the inner door on the same listener. Nil disables it.
-	InnerDoor *InnerDoorConfig
-	// Conditions configures the answers to kube-apiservers that handle conditions. If nil, they get none.
-	Conditions *ConditionsConfig
-}
-
-// ConditionsConfig configures what kube-apiservers that handle conditional decisions get.
-type ConditionsConfig struct {
-	// Namespace reads a namespace, for conditions that read namespaceObject. If nil, those conditions fail.
+	// InnerDoor is the configuration of the manifest with which kube-apiserver calls the inner door, on the same listener. The writes that it
+	// lists pass on conditions. Nil disables the inner door.
+	InnerDoor *manifest.Config
+	// MissesWebhooks says that the manifest leaves out writes that other authorizers of kube-apiserver allow, and that there are webhooks,
+	// which may deny them. Writes then do not pass on conditions.
+	MissesWebhooks bool
+	// LeavesConditions says that kube-apiservers that handle conditional decisions get the conditions.
+	LeavesConditions bool
+	// Namespace reads a namespace for conditions at admission that read namespaceObject. If nil, those conditions fail.
 	Namespace func(name string) (map[string]any, error)
 }
 
@@ -59,7 +58,7 @@ func (c CompletedConfig) placeTable(o *otherServers, barriers *barriers) (*place
 	}
 	if config := c.extra.FrontDoor; config != nil {
 		places = append(places, &place.Unenforced{Serves: c.servesBehind(o.own)})
-		if config.Conditions != nil {
+		if config.LeavesConditions {
 			if o.services == nil || c.extra.Chains.InnerDoor == nil {
 				return nil, errNoConditions
 			}
@@ -68,8 +67,8 @@ func (c CompletedConfig) placeTable(o *otherServers, barriers *barriers) (*place
 				return isProbed && problem == ""
 			}})
 		}
-		if o.conditionalWrites != nil {
-			places = append(places, o.conditionalWrites.innerDoor())
+		if config.InnerDoor != nil {
+			places = append(places, o.innerDoor())
 		}
 	}
 	return place.NewTable(barriers.atAdmission(), places...)
@@ -105,9 +104,9 @@ func (c CompletedConfig) newFrontDoor(decider *frontdoor.Decider) (*frontdoor.Se
 		return nil, err
 	}
 	var routes []frontdoor.Route
-	if config.Conditions != nil {
+	if config.LeavesConditions {
 		handler, err := innerdoor.NewConditionsHandler(innerdoor.HandlerConfig{
-			Decider: &innerdoor.Decider{Chain: c.extra.Chains.InnerDoor, Evaluator: c.evaluatorAtInnerDoor}, Namespace: config.Conditions.Namespace,
+			Decider: &innerdoor.Decider{Chain: c.extra.Chains.InnerDoor, Evaluator: c.evaluatorAtInnerDoor}, Namespace: config.Namespace,
 		})
 		if err != nil {
 			return nil, err
@@ -115,7 +114,7 @@ func (c CompletedConfig) newFrontDoor(decider *frontdoor.Decider) (*frontdoor.Se
 		routes = append(routes, frontdoor.Route{Pattern: innerdoor.ConditionsPath, Handler: handler})
 	}
 	if config.InnerDoor != nil {
-		route, err := c.innerDoor(config.InnerDoor)
+		route, err := c.innerDoor(config)
 		if err != nil {
 			return nil, err
 		}

@@ -20,29 +20,21 @@ import (
 	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
 )
 
-// InnerDoorConfig configures the inner door.
-type InnerDoorConfig struct {
-	// Manifest is the configuration of the manifest with which kube-apiserver calls the inner door.
-	Manifest manifest.Config
-	// Namespace reads a namespace, for conditions that read namespaceObject. If nil, those conditions fail.
-	Namespace func(name string) (map[string]any, error)
-}
-
 var errNoInnerDoor = errors.New("the inner door needs a chain of authorizers")
 
 // innerDoor returns the inner door.
-func (c CompletedConfig) innerDoor(config *InnerDoorConfig) (frontdoor.Route, error) {
+func (c CompletedConfig) innerDoor(config *FrontDoorConfig) (frontdoor.Route, error) {
 	if c.extra.Chains.InnerDoor == nil {
 		return frontdoor.Route{}, errNoInnerDoor
 	}
-	digest, err := manifest.Digest(config.Manifest)
+	digest, err := manifest.Digest(*config.InnerDoor)
 	if err != nil {
 		return frontdoor.Route{}, fmt.Errorf("manifest of the inner door: %w", err)
 	}
 	handler, err := innerdoor.NewHandler(innerdoor.HandlerConfig{
 		Decider: &innerdoor.Decider{
-			Chain: c.extra.Chains.InnerDoor, Evaluator: c.evaluatorAtInnerDoor, OwnerReferences: config.Manifest.OwnerReferences,
-			Namespaces: c.extra.FrontDoor.Namespaces,
+			Chain: c.extra.Chains.InnerDoor, Evaluator: c.evaluatorAtInnerDoor, OwnerReferences: config.InnerDoor.OwnerReferences,
+			Namespaces: config.Namespaces,
 		},
 		Namespace: config.Namespace, Digest: digest, Trail: c.fieldTrail(),
 	})

@@ -113,20 +113,20 @@ func TestInnerDoorIsServed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := &InnerDoorConfig{Manifest: manifest.Config{URL: "https://a:1", CABundle: []byte("ca"), Namespace: "proviso-system", Resources: []innerdoor.Resource{{Resource: "pods"}}}}
+	config := &FrontDoorConfig{InnerDoor: &manifest.Config{URL: "https://a:1", CABundle: []byte("ca"), Namespace: "proviso-system", Resources: []innerdoor.Resource{{Resource: "pods"}}}}
 	c := CompletedConfig{&completedConfig{}}
 	if _, err := c.innerDoor(config); err == nil {
 		t.Error("an inner door without a chain is served")
 	}
-	c.extra.Chains.InnerDoor, c.extra.FrontDoor = chain, &FrontDoorConfig{}
-	if _, err := c.innerDoor(&InnerDoorConfig{}); err == nil {
+	c.extra.Chains.InnerDoor = chain
+	if _, err := c.innerDoor(&FrontDoorConfig{InnerDoor: &manifest.Config{}}); err == nil {
 		t.Error("an inner door without a manifest is served")
 	}
 	route, err := c.innerDoor(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	digest, err := manifest.Digest(config.Manifest)
+	digest, err := manifest.Digest(*config.InnerDoor)
 	if err != nil {
 		t.Fatal(err)
 	}

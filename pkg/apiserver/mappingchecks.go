@@ -29,10 +29,10 @@ func (c CompletedConfig) checkMapping(name string, spec *policyapi.FieldPermissi
 
 // innerDoorManifest returns the configuration of the manifest of the inner door, or nil if there is no inner door.
 func (c CompletedConfig) innerDoorManifest() *manifest.Config {
-	if c.extra.FrontDoor == nil || c.extra.FrontDoor.InnerDoor == nil {
+	if c.extra.FrontDoor == nil {
 		return nil
 	}
-	return &c.extra.FrontDoor.InnerDoor.Manifest
+	return c.extra.FrontDoor.InnerDoor
 }
 
 // exclusionWarnings returns a warning for each resource whose excluded fields are not checked for every user. The inner door checks them

@@ -48,10 +48,7 @@ func TestExclusionWarnings(t *testing.T) {
 			if spec.Fields == nil {
 				spec.Fields = []policyapi.FieldPermission{excluded}
 			}
-			config := CompletedConfig{&completedConfig{extra: ExtraConfig{FrontDoor: &FrontDoorConfig{}}}}
-			if tc.door != nil {
-				config.extra.FrontDoor.InnerDoor = &InnerDoorConfig{Manifest: *tc.door}
-			}
+			config := CompletedConfig{&completedConfig{extra: ExtraConfig{FrontDoor: &FrontDoorConfig{InnerDoor: tc.door}}}}
 			got, errs := config.checkMapping("m", spec)
 			if diff := cmp.Diff(tc.want, got); diff != "" || len(errs) > 0 {
 				t.Errorf("got %v, -want +got:\n%s", errs, diff)

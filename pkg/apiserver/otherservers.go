@@ -6,14 +6,21 @@ SPDX-License-Identifier: Apache-2.0
 package apiserver
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	restclient "k8s.io/client-go/rest"
 
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
 	"github.com/proviso-authz/proviso/pkg/aggregated"
 	"github.com/proviso-authz/proviso/pkg/cluster"
+	"github.com/proviso-authz/proviso/pkg/innerdoor"
+	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
+	"github.com/proviso-authz/proviso/pkg/innerdoor/probe"
+	"github.com/proviso-authz/proviso/pkg/place"
 	"github.com/proviso-authz/proviso/pkg/registration"
 )
 
@@ -26,8 +33,10 @@ type otherServers struct {
 	own *registration.Watcher
 	// enforcement has the EnforcementConfigurations.
 	enforcement *aggregated.Enforcement
-	// conditionalWrites is nil if the front door lets no writes pass on conditions.
-	conditionalWrites *conditionalWrites
+	// frontDoor is the configuration of the front door. It is nil if it is disabled.
+	frontDoor *FrontDoorConfig
+	// prober finds out which kube-apiservers call the inner door. It is nil without an inner door.
+	prober *probe.Prober
 	// cluster has the kube-apiservers. It is nil without a client.
 	cluster *cluster.Cluster
 	// conditions has the kube-apiservers that handle conditions. It is nil if none gets any.
@@ -35,7 +44,7 @@ type otherServers struct {
 }
 
 func (c CompletedConfig) newOtherServers() (o *otherServers, err error) {
-	o = &otherServers{}
+	o = &otherServers{frontDoor: c.extra.FrontDoor}
 	if o.client, err = c.apiServices(); err != nil {
 		return nil, err
 	}
@@ -48,18 +57,54 @@ func (c CompletedConfig) newOtherServers() (o *otherServers, err error) {
 			return nil, err
 		}
 	}
-	if frontDoor := c.extra.FrontDoor; frontDoor != nil && frontDoor.ConditionalWrites != nil {
-		if o.conditionalWrites, err = newConditionalWrites(*frontDoor.ConditionalWrites, o.cluster, o.services); err != nil {
+	if config := c.innerDoorManifest(); config != nil {
+		if o.prober, err = newProber(o.cluster, *config); err != nil {
 			return nil, err
 		}
 	}
-	if c.extra.FrontDoor != nil && c.extra.FrontDoor.Conditions != nil {
+	if o.frontDoor != nil && o.frontDoor.LeavesConditions {
 		if o.cluster == nil {
 			return nil, errNoConditions
 		}
 		o.conditions = cluster.NewConditions(o.cluster)
 	}
 	return o, nil
+}
+
+var errNoCanaries = errors.New("writes cannot pass on conditions without a client of kube-apiserver")
+
+// newProber returns a prober that finds out which kube-apiservers have the manifest.
+func newProber(servers *cluster.Cluster, config manifest.Config) (*probe.Prober, error) {
+	if servers == nil {
+		return nil, errNoCanaries
+	}
+	digest, err := manifest.Digest(config)
+	if err != nil {
+		return nil, err
+	}
+	return probe.New(servers, config.Namespace, digest)
+}
+
+// innerDoor returns the inner door as a place. A review about every kube-apiserver also counts those that handle conditions: they need the inner door for
+// resources with excluded fields.
+func (o *otherServers) innerDoor() *place.InnerDoor {
+	config := o.frontDoor
+	return &place.InnerDoor{
+		Listed:         func(r innerdoor.Resource) bool { return slices.Contains(config.InnerDoor.Resources, r) },
+		LeavesOut:      config.InnerDoor.LeavesOut,
+		IsLocal:        o.services.IsLocal,
+		MissesWebhooks: config.MissesWebhooks,
+		Canary: func(client *place.Client, a authorizer.Attributes) bool {
+			return o.prober.IsCanary(client.Certificate, a)
+		},
+		Known: func(client *place.Client) bool {
+			if client != nil {
+				return o.prober.Known(client.Certificate)
+			}
+			lacking, _ := o.prober.Unknown()
+			return o.prober.KnowsAll() && len(lacking) == 0
+		},
+	}
 }
 
 // runEnforcementConfigurations adds the controller that keeps the configurations up to date, and has the APIServices read while they are
@@ -80,8 +125,7 @@ func (c CompletedConfig) runEnforcementConfigurations(generic *genericapiserver.
 			// They are also read while it is not known whether there are configurations, so that a restart folds conditions for as short
 			// as possible.
 			go o.services.Run(hook, func() bool {
-				leaves := c.extra.FrontDoor != nil && c.extra.FrontDoor.Conditions != nil
-				return leaves || o.conditionalWrites != nil || c.extra.Barriers != nil || o.enforcement.Current() == nil || !o.enforcement.IsEmpty()
+				return o.conditions != nil || o.prober != nil || c.extra.Barriers != nil || o.enforcement.Current() == nil || !o.enforcement.IsEmpty()
 			})
 		}
 		return nil

@@ -209,9 +209,7 @@ func (s *oracleServer) frontDoor() *FrontDoorConfig {
 	if s.Facts.Fields != "" {
 		config.Fields = kubeAPIServer
 	}
-	if s.Facts.LeavesConditions {
-		config.Conditions = &ConditionsConfig{}
-	}
+	config.LeavesConditions = s.Facts.LeavesConditions
 	if s.Facts.InnerDoor == nil {
 		return config
 	}
@@ -225,11 +223,7 @@ func (s *oracleServer) frontDoor() *FrontDoorConfig {
 	digest, err := manifest.Digest(written)
 	s.must(err)
 	s.cluster.Digest = digest
-	config.InnerDoor = &InnerDoorConfig{Manifest: written}
-	config.ConditionalWrites = &ConditionalWritesConfig{
-		Resources: written.Resources, LeavesOut: written.LeavesOut, Digest: digest, Namespace: written.Namespace,
-		MissesWebhooks: s.Facts.After != "" && written.AsksOthers,
-	}
+	config.InnerDoor, config.MissesWebhooks = &written, s.Facts.After != "" && written.AsksOthers
 	return config
 }
 
@@ -247,8 +241,8 @@ func (s *oracleServer) barriersConfig(door *FrontDoorConfig) *BarriersConfig {
 		return nil
 	}
 	config := &BarriersConfig{Namespace: oracle.Namespace, Exempt: manifest.DefaultIdentities(oracle.Namespace)}
-	if door != nil && door.InnerDoor != nil && len(door.InnerDoor.Manifest.Identities.Users)+len(door.InnerDoor.Manifest.Identities.Groups) > 0 {
-		config.Exempt = door.InnerDoor.Manifest.Identities
+	if door != nil && door.InnerDoor != nil && len(door.InnerDoor.Identities.Users)+len(door.InnerDoor.Identities.Groups) > 0 {
+		config.Exempt = door.InnerDoor.Identities
 	}
 	return config
 }
@@ -434,8 +428,8 @@ func (s *oracleServer) probe(ctx context.Context) {
 	if !s.Facts.IsProbed {
 		return
 	}
-	if s.others.conditionalWrites != nil {
-		s.others.conditionalWrites.prober.Round(ctx)
+	if s.others.prober != nil {
+		s.others.prober.Round(ctx)
 	}
 	if s.others.conditions != nil {
 		s.others.conditions.Round(ctx)

@@ -66,18 +66,19 @@ func (p *statusPlaces) look(before *enforcementstatus.Places, changed func()) *e
 // time no kube-apiserver is known to call the inner door either, and the status says so.
 func (p *statusPlaces) facts() enforcementstatus.Facts {
 	facts := enforcementstatus.Facts{Unread: !p.enforcement.IsRead()} // first, because the configurations may be loaded meanwhile
-	if p.conditionalWrites != nil {
-		facts.InnerDoor = &enforcementstatus.InnerDoor{MissesWebhooks: p.conditionalWrites.config.MissesWebhooks}
-		facts.InnerDoor.Lacking, facts.InnerDoor.Probed = p.conditionalWrites.prober.Unknown()
+	if p.prober != nil {
+		resources := p.frontDoor.InnerDoor.Resources
+		facts.InnerDoor = &enforcementstatus.InnerDoor{MissesWebhooks: p.frontDoor.MissesWebhooks}
+		facts.InnerDoor.Lacking, facts.InnerDoor.Probed = p.prober.Unknown()
 		if p.conditions != nil { // a server that handles conditions does without the inner door
 			facts.InnerDoor.Lacking = slices.DeleteFunc(facts.InnerDoor.Lacking, p.conditions.Handles)
 		}
-		for _, r := range p.conditionalWrites.config.Resources {
+		for _, r := range resources {
 			facts.InnerDoor.Writes = append(facts.InnerDoor.Writes, enforcementstatus.Writes{
 				Resource: schema.GroupResource{Group: r.Group, Resource: r.Resource}, Subresource: r.Subresource, Verbs: r.Verbs(),
 			})
 		}
-		facts.InnerDoor.Probed = p.readVersions(groupsOf(p.conditionalWrites.config.Resources)) && facts.InnerDoor.Probed
+		facts.InnerDoor.Probed = p.readVersions(groupsOf(resources)) && facts.InnerDoor.Probed
 	}
 	var groups []string
 	for _, r := range p.enforcement.Resources() {

@@ -51,13 +51,13 @@ func (o *BarrierOptions) Validate() []error {
 
 // config returns the configuration of barriers, or nil if they are disabled. The identities that the doors leave out are exempt from
 // barriers, too. innerDoor is nil without an inner door.
-func (o *BarrierOptions) config(innerDoor *apiserver.InnerDoorConfig) *apiserver.BarriersConfig {
+func (o *BarrierOptions) config(innerDoor *manifest.Config) *apiserver.BarriersConfig {
 	if !o.Enabled {
 		return nil
 	}
 	config := &apiserver.BarriersConfig{Namespace: o.Namespace, Exempt: manifest.DefaultIdentities(o.Namespace)}
-	if innerDoor != nil && len(innerDoor.Manifest.Identities.Users)+len(innerDoor.Manifest.Identities.Groups) > 0 {
-		config.Exempt = innerDoor.Manifest.Identities
+	if innerDoor != nil && len(innerDoor.Identities.Users)+len(innerDoor.Identities.Groups) > 0 {
+		config.Exempt = innerDoor.Identities
 	}
 	return config
 }

@@ -83,13 +83,7 @@ func (o CompletedOptions) applyEnforcement(config *apiserver.Config, client kube
 		Namespace:         namespaces.read,
 	})
 	if frontDoor := config.ExtraConfig.FrontDoor; frontDoor != nil {
-		frontDoor.Namespaces = namespaces.cached
-		if frontDoor.InnerDoor != nil {
-			frontDoor.InnerDoor.Namespace = namespaces.read
-		}
-		if frontDoor.Conditions != nil {
-			frontDoor.Conditions.Namespace = namespaces.read
-		}
+		frontDoor.Namespaces, frontDoor.Namespace = namespaces.cached, namespaces.read
 	}
 	return err
 }

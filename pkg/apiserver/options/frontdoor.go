@@ -120,11 +120,8 @@ func (o *FrontDoorOptions) config(main genericoptions.SecureServingOptions) (*ap
 	if err != nil {
 		return nil, fmt.Errorf("--inner-door-config: %w", err)
 	}
-	klog.Background().Info("Serving the inner door", "manifest", innerDoor.Digest(), "resources", len(innerDoor.Manifest().Resources))
 	written := innerDoor.Manifest()
-	config.InnerDoor = &apiserver.InnerDoorConfig{Manifest: written}
-	config.ConditionalWrites = &apiserver.ConditionalWritesConfig{
-		Resources: written.Resources, LeavesOut: written.LeavesOut, Digest: innerDoor.Digest(), Namespace: written.Namespace,
-	}
+	klog.Background().Info("Serving the inner door", "manifest", innerDoor.Digest(), "resources", len(written.Resources))
+	config.InnerDoor = &written
 	return config, nil
 }

@@ -42,6 +42,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
 	"github.com/proviso-authz/proviso/pkg/etcd"
 	"github.com/proviso-authz/proviso/pkg/features"
+	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
 	"github.com/proviso-authz/proviso/pkg/version"
 )
 
@@ -284,7 +285,7 @@ func (o CompletedOptions) applyServing(config *apiserver.Config) error {
 	if config.ExtraConfig.FrontDoor, err = o.FrontDoor.config(*o.SecureServing.SecureServingOptions); err != nil {
 		return err
 	}
-	var innerDoor *apiserver.InnerDoorConfig
+	var innerDoor *manifest.Config
 	if config.ExtraConfig.FrontDoor != nil {
 		innerDoor = config.ExtraConfig.FrontDoor.InnerDoor
 	}
@@ -336,12 +337,8 @@ func (o CompletedOptions) applyAccess(config *apiserver.Config) error {
 		if frontDoor.ForReviews, err = o.Authorization.kubeAPIServer(min(o.Authorization.AllowCacheTTL, maxInnerDoorTTL), 0, 1); err != nil {
 			return fmt.Errorf("authorization: %w", err)
 		}
-		if frontDoor.ConditionalWrites != nil {
-			frontDoor.ConditionalWrites.MissesWebhooks = webhooks != nil && o.isOn(features.WebhooksAtFrontDoor) && frontDoor.InnerDoor.Manifest.AsksOthers
-		}
-		if o.leavesConditions() {
-			frontDoor.Conditions = &apiserver.ConditionsConfig{}
-		}
+		frontDoor.MissesWebhooks = webhooks != nil && o.isOn(features.WebhooksAtFrontDoor) && frontDoor.InnerDoor != nil && frontDoor.InnerDoor.AsksOthers
+		frontDoor.LeavesConditions = o.leavesConditions()
 	}
 	chains, err := o.Authorization.Chains(apiserver.AuthorizerConfig{
 		Policies: config.ExtraConfig.Policies, Webhooks: webhooks, WebhooksAtFrontDoor: o.isOn(features.WebhooksAtFrontDoor), Fields: fields, Node: o.demoAuthorizer(),

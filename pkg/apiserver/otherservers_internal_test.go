@@ -31,6 +31,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cluster"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
+	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
 	"github.com/proviso-authz/proviso/pkg/place"
 	"github.com/proviso-authz/proviso/pkg/registration"
 )
@@ -88,11 +89,12 @@ func TestFolding(t *testing.T) {
 	for name, byAddress := range map[string]bool{"the Service": false, "an address": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			kube := &canaryKube{client: place.Client{Name: "kube-apiserver", Certificate: "one"}, digest: "abc"}
+			kube := &canaryKube{client: place.Client{Name: "kube-apiserver", Certificate: "one"}}
 			server := httptest.NewTLSServer(kube)
 			t.Cleanup(server.Close)
-			config := ConditionalWritesConfig{
-				Resources: []innerdoor.Resource{{Resource: "pods"}}, LeavesOut: func(u user.Info) bool { return u.GetName() == "node" }, Digest: "abc", Namespace: "proviso-system",
+			config := manifest.Config{
+				URL: "https://a:1", CABundle: []byte("ca"), Namespace: "proviso-system", Resources: []innerdoor.Resource{{Resource: "pods"}},
+				Identities: manifest.Identities{Users: []string{"node"}},
 			}
 			var given []string
 			if byAddress {
@@ -108,12 +110,16 @@ func TestFolding(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			f, err := newConditionalWrites(config, servers, registration.NewServices(apiServices.RESTClient()))
-			if err != nil {
+			services := registration.NewServices(apiServices.RESTClient())
+			o := &otherServers{services: services, enforcement: aggregated.NewEnforcement(services), frontDoor: &FrontDoorConfig{InnerDoor: &config}}
+			if o.prober, err = newProber(servers, config); err != nil {
 				t.Fatal(err)
 			}
-			door := f.innerDoor()
-			kube.isCanary = f.prober.IsCanary
+			if kube.digest, err = manifest.Digest(config); err != nil {
+				t.Fatal(err)
+			}
+			door := o.innerDoor()
+			kube.isCanary = o.prober.IsCanary
 			table, err := place.NewTable(nil, door)
 			if err != nil {
 				t.Fatal(err)
@@ -122,15 +128,15 @@ func TestFolding(t *testing.T) {
 			if door.Known(&kube.client) || door.IsLocal(core) {
 				t.Error("known before the first round")
 			}
-			places := newStatusPlaces(noPlaces(t), &otherServers{conditionalWrites: f, services: f.services, enforcement: aggregated.NewEnforcement(f.services)}, nil)
+			places := newStatusPlaces(noPlaces(t), o, nil)
 			wantPlaces(t, places, "before the first round", 0)
 			wantReviewed(t, table, "before the first round", "dana", "not known to serve this version")
-			f.prober.Round(t.Context())
-			if err := f.services.Look(t.Context()); err != nil {
+			o.prober.Round(t.Context())
+			if err := services.Look(t.Context()); err != nil {
 				t.Error(err)
 			}
 			if !door.Known(&kube.client) || door.Known(&place.Client{Name: "kube-apiserver", Certificate: "other"}) || !door.IsLocal(core) {
-				t.Errorf("got %+v", f.prober.States())
+				t.Errorf("got %+v", o.prober.States())
 			}
 			wantPlaces(t, places, "probed", 1)
 			wantReviewed(t, table, "probed", "dana", "")
@@ -144,7 +150,7 @@ func TestFolding(t *testing.T) {
 			kube.mu.Lock()
 			kube.digest = "other"
 			kube.mu.Unlock()
-			f.prober.Round(t.Context())
+			o.prober.Round(t.Context())
 			if door.Known(&kube.client) {
 				t.Error("a server with another manifest is known")
 			}
@@ -155,10 +161,10 @@ func TestFolding(t *testing.T) {
 			}
 		})
 	}
-	if _, err := newConditionalWrites(ConditionalWritesConfig{}, nil, registration.NewServices(nil)); err == nil {
+	if _, err := newProber(nil, manifest.Config{}); err == nil {
 		t.Error("no error without kube-apiserver")
 	}
-	if _, err := newConditionalWrites(ConditionalWritesConfig{}, &cluster.Cluster{}, registration.NewServices(nil)); err == nil {
+	if _, err := newProber(&cluster.Cluster{}, manifest.Config{}); err == nil {
 		t.Error("no error without a manifest")
 	}
 }

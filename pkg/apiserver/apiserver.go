@@ -37,6 +37,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/bound"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/pkg/controller"
 	"github.com/proviso-authz/proviso/pkg/enforcement"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
 	"github.com/proviso-authz/proviso/pkg/granular/mapping"
@@ -342,7 +343,7 @@ func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer,
 	if err != nil {
 		return fmt.Errorf("client of policies: %w", err)
 	}
-	recheckMappings, err := c.runMappings(generic, client, revisions[mappingsResource], barriers)
+	mappings, recheckMappings, err := c.runMappings(generic, client, revisions[mappingsResource], barriers)
 	if err != nil {
 		return err
 	}
@@ -365,7 +366,7 @@ func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer,
 		policies.Recheck()
 		recheckMappings()
 	}
-	if err := barriers.run(c, generic, client, revisions, recheck); err != nil {
+	if err := barriers.run(c, generic, client, policies, mappings, recheck); err != nil {
 		return fmt.Errorf("barriers: %w", err)
 	}
 	return generic.AddPostStartHook("proviso-policies", func(hook genericapiserver.PostStartHookContext) error {
@@ -563,9 +564,9 @@ func (c CompletedConfig) policyGroup(types *typechecking.Checker, places *status
 
 // runMappings adds the controller that keeps the mappings up to date while the server runs. It does nothing if the server
 // stores no mappings. recheck compares the statuses of all mappings.
-func (c CompletedConfig) runMappings(generic *genericapiserver.GenericAPIServer, client versioned.Interface, current revision, barriers *barriers) (recheck func(), err error) {
+func (c CompletedConfig) runMappings(generic *genericapiserver.GenericAPIServer, client versioned.Interface, current revision, barriers *barriers) (stored controller.Stored, recheck func(), err error) {
 	if c.extra.Mappings == nil {
-		return func() {}, nil
+		return nil, func() {}, nil
 	}
 	mappingcontroller.RegisterMetrics()
 	mappings, err := mappingcontroller.New(mappingcontroller.Config{
@@ -573,12 +574,12 @@ func (c CompletedConfig) runMappings(generic *genericapiserver.GenericAPIServer,
 		Effective: barriers.mappingEffect(),
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := generic.AddReadyzChecks(mappings.Ready()); err != nil {
-		return nil, fmt.Errorf("readiness of mappings: %w", err)
+		return nil, nil, fmt.Errorf("readiness of mappings: %w", err)
 	}
-	return mappings.Recheck, generic.AddPostStartHook("proviso-field-permission-mappings", func(hook genericapiserver.PostStartHookContext) error {
+	return mappings, mappings.Recheck, generic.AddPostStartHook("proviso-field-permission-mappings", func(hook genericapiserver.PostStartHookContext) error {
 		go mappings.Run(hook)
 		return nil
 	})

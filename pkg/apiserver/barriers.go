@@ -25,6 +25,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/barrier"
 	"github.com/proviso-authz/proviso/pkg/barrier/barriercontroller"
 	"github.com/proviso-authz/proviso/pkg/barrier/rollout"
+	"github.com/proviso-authz/proviso/pkg/controller"
 	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
 	"github.com/proviso-authz/proviso/pkg/policy"
 	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
@@ -91,24 +92,26 @@ func (c CompletedConfig) newBarriers(others *otherServers) (*barriers, error) {
 }
 
 // run adds the controller that writes barriers while the server runs. It does nothing without barriers. recheck compares the statuses of
-// all policies.
-func (b *barriers) run(c CompletedConfig, generic *genericapiserver.GenericAPIServer, policies versioned.Interface, revisions map[string]revision, recheck func()) error {
+// all policies. mappings is nil if the server stores none.
+func (b *barriers) run(c CompletedConfig, generic *genericapiserver.GenericAPIServer, stored versioned.Interface, policies, mappings controller.Stored, recheck func()) error {
 	if b == nil {
 		return nil
 	}
 	barriercontroller.RegisterMetrics()
-	config := restclient.CopyConfig(c.kubeAPIServer)
-	config.QPS, config.Burst, config.Timeout = barrierClientQPS, barrierClientBurst, barrierTimeout
-	client, err := kubernetes.NewForConfig(config)
+	to := restclient.CopyConfig(c.kubeAPIServer)
+	to.QPS, to.Burst, to.Timeout = barrierClientQPS, barrierClientBurst, barrierTimeout
+	client, err := kubernetes.NewForConfig(to)
 	if err != nil {
 		return fmt.Errorf("client of barriers: %w", err)
 	}
-	b.controller, err = barriercontroller.New(barriercontroller.Config{
-		Policies: policies, KubeAPIServer: client, Informers: c.generic.SharedInformerFactory, Compile: b.compiler.Compile, StoresMappings: c.extra.Mappings != nil, CompileMapping: b.compiler.CompileMapping, Namespace: b.config.Namespace,
-		StalenessBound: c.extra.PolicyStalenessBound, End: c.extra.End, Changed: b.changed.set,
-		Revision: func(ctx context.Context, resource string) (uint64, error) { return revisions[resource](ctx) },
-	})
-	if err != nil {
+	config := barriercontroller.Config{
+		Client: stored, KubeAPIServer: client, Informers: c.generic.SharedInformerFactory, Policies: policies, Compile: b.compiler.Compile,
+		Namespace: b.config.Namespace, Changed: b.changed.set,
+	}
+	if mappings != nil {
+		config.Mappings, config.CompileMapping = mappings, b.compiler.CompileMapping
+	}
+	if b.controller, err = barriercontroller.New(config); err != nil {
 		return err
 	}
 	generic.Handler.NonGoRestfulMux.Handle(rolloutPath, b.rollout)

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"reflect"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -361,6 +362,15 @@ func (s *oracleServer) store(ctx context.Context, isBefore bool) {
 	}
 }
 
+// fresh are the informers of stored objects that are never out of date.
+type fresh []cache.SharedIndexInformer
+
+func (f fresh) Informers() []cache.SharedIndexInformer { return f }
+func (f fresh) Stale() string                          { return "" }
+func (f fresh) IsLoaded() bool {
+	return !slices.ContainsFunc(f, func(informer cache.SharedIndexInformer) bool { return !informer.HasSynced() })
+}
+
 const settles = 3 * time.Second
 
 // runBarriers runs what writes barriers, and what follows their rollout, and probes the kube-apiservers for the first time.
@@ -377,20 +387,22 @@ func (s *oracleServer) runBarriers(ctx context.Context) {
 		time.Sleep(50 * time.Millisecond)
 		return s.barriers.compiler.Compile(key, spec)
 	}
-	var err error
-	s.barriers.controller, err = barriercontroller.New(barriercontroller.Config{
-		Policies: s.policies, KubeAPIServer: s.kube, Informers: s.config.generic.SharedInformerFactory, Compile: compile,
-		StoresMappings: s.config.extra.Mappings != nil, CompileMapping: s.barriers.compiler.CompileMapping, Namespace: oracle.Namespace, StalenessBound: time.Hour,
-		Revision: func(context.Context, string) (uint64, error) { return math.MaxUint64, nil }, End: func(error) {}, Changed: func() {}, Events: noEvents{}, Elect: elect,
-	})
-	s.must(err)
 	own := externalversions.NewSharedInformerFactory(s.policies, 0)
+	stored := own.Policy().V1alpha1()
+	policies := fresh{stored.ClusterAuthorizationPolicies().Informer(), stored.AuthorizationPolicies().Informer()}
+	config := barriercontroller.Config{
+		Client: s.policies, KubeAPIServer: s.kube, Informers: s.config.generic.SharedInformerFactory, Policies: policies, Compile: compile,
+		Namespace: oracle.Namespace, Changed: func() {}, Events: noEvents{}, Elect: elect,
+	}
+	if s.config.extra.Mappings != nil {
+		config.Mappings, config.CompileMapping = fresh{stored.FieldPermissionMappings().Informer()}, s.barriers.compiler.CompileMapping
+	}
+	var err error
+	s.barriers.controller, err = barriercontroller.New(config)
+	s.must(err)
 	admission := s.config.generic.SharedInformerFactory.Admissionregistration().V1()
 	if s.Facts.Barriers != oracle.BarriersUnread {
-		following := []cache.SharedIndexInformer{
-			own.Policy().V1alpha1().ClusterAuthorizationPolicies().Informer(), own.Policy().V1alpha1().AuthorizationPolicies().Informer(),
-			admission.ValidatingAdmissionPolicies().Informer(), admission.ValidatingAdmissionPolicyBindings().Informer(),
-		}
+		following := append(slices.Clone(policies), admission.ValidatingAdmissionPolicies().Informer(), admission.ValidatingAdmissionPolicyBindings().Informer())
 		s.run(ctx, func(ctx context.Context) { _ = s.barriers.rollout.Follow(ctx, following...) })
 	}
 	own.Start(ctx.Done())

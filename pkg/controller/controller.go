@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -70,7 +71,27 @@ type Controller[K comparable] struct {
 	informers []cache.SharedIndexInformer
 	queue     workqueue.TypedRateLimitingInterface[K]
 	changed   chan struct{}
+	loaded    atomic.Bool
 }
+
+// Stored are the objects that a controller follows, for other components that need them, too. A Controller implements it.
+type Stored interface {
+	// Informers returns an informer for each call of Follow, in the same order. The controller runs them.
+	Informers() []cache.SharedIndexInformer
+	// IsLoaded reports whether the informers have synced. Before, Stale does not say whether the objects are up to date.
+	IsLoaded() bool
+	// Stale returns the reason why the objects may be out of date. It is empty if they are up to date.
+	Stale() string
+}
+
+// Informers implements Stored.
+func (c *Controller[K]) Informers() []cache.SharedIndexInformer { return c.informers }
+
+// IsLoaded implements Stored.
+func (c *Controller[K]) IsLoaded() bool { return c.loaded.Load() }
+
+// Stale implements Stored.
+func (c *Controller[K]) Stale() string { return c.config.Staleness.Stale() }
 
 var errConfig = errors.New("a controller needs a client, something that is told about staleness, a positive bound of staleness, and functions")
 
@@ -98,8 +119,8 @@ type Client[L runtime.Object] interface {
 	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
 }
 
-// Follow returns an informer of the objects of a client, which are like example. Run runs the informer, so Follow must be called
-// before. The function revision returns the current revision of the store that holds these objects, and must not be nil.
+// Follow returns an informer of the objects of a client, which are like example, with an index by namespace. Run runs the informer, so Follow must
+// be called before. The function revision returns the current revision of the store that holds these objects, and must not be nil.
 // Before a change of an object is published, observe is called with the object.
 func Follow[K comparable, L runtime.Object](
 	c *Controller[K], example runtime.Object, client Client[L], revision Revision, observe func(obj any),
@@ -110,7 +131,7 @@ func Follow[K comparable, L runtime.Object](
 	list := func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		return client.List(ctx, options)
 	}
-	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(c.store.watched(list, client.Watch), c.config.Client), example, 0, cache.Indexers{})
+	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(c.store.watched(list, client.Watch), c.config.Client), example, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	note := func(obj any) {
 		if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 			obj = tombstone.Obj
@@ -161,6 +182,7 @@ func (c *Controller[K]) Run(ctx context.Context) {
 	}
 	klog.FromContext(ctx).V(2).Info("Objects are loaded", "objects", c.config.Objects)
 	c.store.begin(c.config.Staleness) // before objects are published, so that they never count as up to date without end
+	c.loaded.Store(true)
 	group.StartWithContext(ctx, func(ctx context.Context) {
 		c.store.run(ctx, c.config.Staleness, c.config.StaleMessage, c.config.RecoveredMessage, c.config.End)
 	})

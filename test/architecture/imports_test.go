@@ -65,7 +65,7 @@ var layers = map[string][]string{
 	"pkg/innerdoor/installation":     {"apis", "pkg/innerdoor", "pkg/innerdoor/manifest"},
 	"pkg/innerdoor/probe":            {"pkg/cluster", "pkg/innerdoor", "pkg/metricset"},
 	"pkg/cluster":                    {"pkg/excerpt", "pkg/innerdoor"},
-	"pkg/barrier/barriercontroller":  {"apis", "generated", "pkg/authorization", "pkg/barrier", "pkg/controller", "pkg/excerpt", "pkg/freshness", "pkg/granular/mapping", "pkg/metricset"},
+	"pkg/barrier/barriercontroller":  {"apis", "generated", "pkg/authorization", "pkg/barrier", "pkg/controller", "pkg/excerpt", "pkg/granular/mapping", "pkg/metricset"},
 	"pkg/barrier/rollout":            {"apis", "pkg/authorization", "pkg/barrier", "pkg/cluster", "pkg/innerdoor", "pkg/metricset"},
 	"pkg/policy/enforcementstatus":   {"apis", "pkg/cel", "pkg/excerpt"},
 	"pkg/policy/typechecking":        {"apis", "pkg/cel", "pkg/excerpt", "pkg/suggestion"},

@@ -35,31 +35,26 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/barrier"
 	"github.com/proviso-authz/proviso/pkg/controller"
-	"github.com/proviso-authz/proviso/pkg/freshness"
 	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 )
 
 // Config configures a Controller. All fields are needed unless stated otherwise.
 type Config struct {
-	// Policies reaches the policies of this server. It must read from the store if no resource version is requested.
-	Policies versioned.Interface
+	// Client reaches the policies of this server. It must read from the store if no resource version is requested.
+	Client versioned.Interface
+	// Policies are the stored policies: the cluster-wide ones, and those of namespaces.
+	Policies controller.Stored
+	// Mappings are the stored mappings. CompileMapping compiles the fields that they exclude. Both are nil if the server stores no mappings.
+	Mappings       controller.Stored
+	CompileMapping func(name string, exclusions []mapping.Exclusion) *barrier.Barrier
 	// KubeAPIServer writes barriers, events and the Lease.
 	KubeAPIServer kubernetes.Interface
 	// Informers makes the informers of both kinds of objects. The caller starts it.
 	Informers informers.SharedInformerFactory
 	// Compile compiles a Deny policy.
 	Compile func(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec) (*barrier.Barrier, error)
-	// StoresMappings says that the server stores mappings, and checks the fields that they exclude. CompileMapping compiles them then.
-	StoresMappings bool
-	CompileMapping func(name string, exclusions []mapping.Exclusion) *barrier.Barrier
 	// Namespace is the namespace of the Lease, and of the Leases that the sentinel refuses.
 	Namespace string
-	// StalenessBound is how long the store may be out of reach before no barrier is written. It must be positive.
-	StalenessBound time.Duration
-	// Revision returns the current revision of the store of a resource.
-	Revision func(ctx context.Context, resource string) (uint64, error)
-	// End ends the process with an error. It is called if the store has gone back to an earlier revision.
-	End func(cause error)
 	// Changed is called after a state has changed. It must not block.
 	Changed func()
 	// Events receives the events about policies. If nil, they are sent to kube-apiserver, those about cluster-scoped policies to the
@@ -85,19 +80,17 @@ func (s sender) Event(regarding *corev1.ObjectReference, eventType, reason, acti
 
 // Controller keeps the barriers of stored policies as they must be. Run must be called once.
 type Controller struct {
-	*controller.Controller[Key]
 	config    Config
 	informers [2]cache.SharedIndexInformer // of cluster-wide and namespaced policies
 	// mappings is the informer of mappings, nil if the server stores none. table has all of them.
-	mappings  cache.SharedIndexInformer
-	table     mappingTable
-	policies  policyKind
-	bindings  bindingKind
-	queue     workqueue.TypedRateLimitingInterface[Key]
-	pace      *pace
-	freshness freshness.Tracker
-	loaded    chan struct{} // closed when policies have been loaded
-	load      func()
+	mappings cache.SharedIndexInformer
+	table    mappingTable
+	// synced report whether the Controller has observed what all informers had at first.
+	synced   []cache.InformerSynced
+	policies policyKind
+	bindings bindingKind
+	queue    workqueue.TypedRateLimitingInterface[Key]
+	pace     *pace
 	// sendEvents sends the events to kube-apiserver until its context ends. It is nil if Config.Events receives them.
 	sendEvents func(context.Context) error
 	// lead is the context of the leader, nil if this process is not the leader.
@@ -112,25 +105,25 @@ type Controller struct {
 	names map[string]Key
 }
 
-var errConfig = errors.New("a controller of barriers needs clients, informers, a compiler, a namespace, the revision of the store, and functions")
+var errConfig = errors.New("a controller of barriers needs clients, informers, stored policies, a compiler, a namespace, and functions")
 
 // New returns a Controller.
 func New(config Config) (c *Controller, err error) {
-	if config.Policies == nil || config.KubeAPIServer == nil || config.Informers == nil || config.Compile == nil || config.Namespace == "" || config.Revision == nil || config.Changed == nil || config.StoresMappings && config.CompileMapping == nil {
+	if config.Client == nil || config.KubeAPIServer == nil || config.Informers == nil || config.Policies == nil || config.Compile == nil || config.Namespace == "" ||
+		config.Changed == nil || (config.Mappings == nil) != (config.CompileMapping == nil) {
 		return nil, errConfig
 	}
 	if config.Clock == nil {
 		config.Clock = clock.RealClock{}
 	}
 	c = &Controller{
-		config: config, queue: newQueue(config.Clock), pace: newPace(config.Clock), loaded: make(chan struct{}),
+		config: config, queue: newQueue(config.Clock), pace: newPace(config.Clock),
 		records: map[Key]*record{}, names: map[string]Key{},
 	}
 	if config.Events == nil {
 		broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: config.KubeAPIServer.EventsV1()})
 		c.config.Events, c.sendEvents = sender{broadcaster.NewRecorder(runtime.NewScheme(), "proviso.dev/barriers")}, broadcaster.StartRecordingToSinkWithContext
 	}
-	c.load = sync.OnceFunc(func() { close(c.loaded) })
 	if c.config.Elect == nil {
 		c.config.Elect = c.elect
 	}
@@ -158,49 +151,21 @@ func (c *Controller) makeKinds() {
 	}
 }
 
-// follow makes the informers of policies, and observes all informers.
-func (c *Controller) follow() (err error) {
-	c.Controller, err = controller.New(controller.Config[Key]{
-		Name: "barriers", QueueName: "barriers_unused", Objects: "policies for barriers", Client: c.config.Policies,
-		Staleness: &c.freshness, StalenessBound: c.config.StalenessBound,
-		StaleMessage:     "Policies may be out of date: barriers stay as they are until the store can be read",
-		RecoveredMessage: "Policies are up to date again: barriers are written again",
-		End:              c.config.End,
-		Published:        func() bool { return true }, // the readiness check is not used
-		Publish:          func(context.Context) { c.load() },
-		WriteStatus:      func(context.Context, Key) error { return nil }, // the controller of policies does
-	})
-	if err != nil {
-		return err
-	}
-	stored := c.config.Policies.PolicyV1alpha1()
-	c.informers[0], err = controller.Follow(c.Controller, &policyv1alpha1.ClusterAuthorizationPolicy{},
-		stored.ClusterAuthorizationPolicies(), c.revisionOf("clusterauthorizationpolicies"), c.observe)
-	if err != nil {
-		return err
-	}
-	c.informers[1], err = controller.Follow(c.Controller, &policyv1alpha1.AuthorizationPolicy{},
-		stored.AuthorizationPolicies(metav1.NamespaceAll), c.revisionOf("authorizationpolicies"), c.observe)
-	if err != nil {
-		return err
-	}
-	if err := c.informers[1].AddIndexers(cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}); err != nil {
-		return err
-	}
-	if c.config.StoresMappings {
-		c.mappings, err = controller.Follow(c.Controller, &policyv1alpha1.FieldPermissionMapping{},
-			stored.FieldPermissionMappings(), c.revisionOf("fieldpermissionmappings"), c.observe)
-		if err != nil {
-			return err
-		}
+// follow observes all informers.
+func (c *Controller) follow() error {
+	c.informers = [2]cache.SharedIndexInformer(c.config.Policies.Informers())
+	if c.config.Mappings != nil {
+		c.mappings = c.config.Mappings.Informers()[0]
 	}
 	for _, informer := range c.owners() {
-		if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: c.observeDeletion}); err != nil {
+		if err := c.handle(informer, cache.ResourceEventHandlerFuncs{
+			AddFunc: c.observe, UpdateFunc: func(_, obj any) { c.observe(obj) }, DeleteFunc: c.observeDeletion,
+		}); err != nil {
 			return err
 		}
 	}
 	for _, informer := range c.objects() {
-		if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		if err := c.handle(informer, cache.ResourceEventHandlerFuncs{
 			AddFunc: c.observeObject, UpdateFunc: func(_, obj any) { c.observeObject(obj) }, DeleteFunc: c.observeObject,
 		}); err != nil {
 			return err
@@ -209,13 +174,31 @@ func (c *Controller) follow() (err error) {
 	return nil
 }
 
-// Informers returns the informers of policies and mappings, which Run runs, and of the objects of barriers, which those who made the factory run.
+func (c *Controller) handle(informer cache.SharedIndexInformer, handler cache.ResourceEventHandler) error {
+	registration, err := informer.AddEventHandler(handler)
+	if err == nil {
+		c.synced = append(c.synced, registration.HasSynced)
+	}
+	return err
+}
+
+// Informers returns the informers of policies and mappings, and of the objects of barriers. Those who made them run them.
 func (c *Controller) Informers() []cache.SharedIndexInformer {
 	return slices.Concat(c.owners(), c.objects())
 }
 
-func (c *Controller) revisionOf(resource string) controller.Revision {
-	return func(ctx context.Context) (uint64, error) { return c.config.Revision(ctx, resource) }
+// isLoaded reports whether policies and mappings are loaded.
+func (c *Controller) isLoaded() bool {
+	return c.config.Policies.IsLoaded() && (c.config.Mappings == nil || c.config.Mappings.IsLoaded())
+}
+
+// stale returns the reason why policies or mappings may be out of date, or "".
+func (c *Controller) stale() string {
+	stale := c.config.Policies.Stale()
+	if stale == "" && c.config.Mappings != nil {
+		return c.config.Mappings.Stale()
+	}
+	return stale
 }
 
 // owners returns the informers of policies and mappings.
@@ -232,7 +215,7 @@ func (c *Controller) objects() []cache.SharedIndexInformer {
 	return []cache.SharedIndexInformer{c.policies.informer, c.bindings.informer}
 }
 
-// observe enqueues a policy that has changed.
+// observe enqueues a policy that has changed, or was deleted.
 func (c *Controller) observe(obj any) {
 	p, ok := policyOf(obj)
 	if !ok {
@@ -247,16 +230,19 @@ func (c *Controller) observe(obj any) {
 	c.queue.Add(p.key)
 }
 
-// observeDeletion remembers a policy that was deleted through the API: the finalizer was taken from it before, or with its last
-// update. A policy that is missing in a list, or that vanished with its finalizer, may have been lost together with its store.
+// observeDeletion enqueues a policy that is gone, and remembers it if it was deleted through the API: the finalizer was taken from it before, or
+// with its last update. A policy that is missing in a list, or that vanished with its finalizer, may have been lost together with its store.
 func (c *Controller) observeDeletion(obj any) {
-	p, ok := policyOf(obj) // not cache.DeletedFinalStateUnknown
-	//guard:barriers-policies-vanish-store
-	if !ok || p.hasFinalizer() && p.meta.DeletionTimestamp == nil {
+	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		c.observe(tombstone.Obj)
 		return
 	}
-	c.with(p.key, func(r *record) { r.deleted = p.meta.UID })
-	c.queue.Add(p.key) // The informer tells observe and observeDeletion in any order.
+	p, ok := policyOf(obj)
+	//guard:barriers-policies-vanish-store
+	if ok && (!p.hasFinalizer() || p.meta.DeletionTimestamp != nil) {
+		c.with(p.key, func(r *record) { r.deleted = p.meta.UID })
+	}
+	c.observe(obj)
 }
 
 // observeObject enqueues the policy of an object that has changed.
@@ -312,18 +298,12 @@ func (c *Controller) Run(ctx context.Context) {
 	var group wait.Group
 	defer group.Wait()
 	defer c.queue.ShutDown()
-	group.StartWithContext(ctx, c.Controller.Run)
 	if c.sendEvents != nil {
 		if err := c.sendEvents(ctx); err != nil {
 			klog.FromContext(ctx).Error(err, "Cannot send events about barriers")
 		}
 	}
-	select {
-	case <-c.loaded:
-	case <-ctx.Done():
-		return
-	}
-	if !cache.WaitForCacheSync(ctx.Done(), c.policies.informer.HasSynced, c.bindings.informer.HasSynced) {
+	if !cache.WaitForCacheSync(ctx.Done(), append(c.synced, c.isLoaded)...) {
 		return
 	}
 	klog.FromContext(ctx).V(2).Info("Barriers are loaded")

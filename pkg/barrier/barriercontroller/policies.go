@@ -101,7 +101,7 @@ func (c *Controller) readPolicy(ctx context.Context, key Key) (*policy, error) {
 	var obj runtime.Object
 	var err error
 	//guard:mapping-barriers-server-without-mappings
-	switch stored := c.config.Policies.PolicyV1alpha1(); {
+	switch stored := c.config.Client.PolicyV1alpha1(); {
 	case key.IsMapping && c.mappings == nil:
 		return nil, nil // the server stores no mappings
 	case key.IsMapping:
@@ -148,7 +148,7 @@ func (c *Controller) hold(ctx context.Context, p *policy) (*policy, error) {
 	if p.hasFinalizer() {
 		return p, nil
 	}
-	return setFinalizers(ctx, c.config.Policies, p, append(slices.Clone(p.meta.Finalizers), Finalizer))
+	return setFinalizers(ctx, c.config.Client, p, append(slices.Clone(p.meta.Finalizers), Finalizer))
 }
 
 // letGo takes the finalizer from a policy.

@@ -38,6 +38,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/barrier"
 	"github.com/proviso-authz/proviso/pkg/barrier/barriercontroller"
+	"github.com/proviso-authz/proviso/pkg/controller"
 )
 
 const namespace = "proviso-system"
@@ -187,6 +188,8 @@ type rig struct {
 	kubeClient    *kubefake.Clientset
 	policies      *fake.Clientset
 	recorder      *recorder
+	// stalePolicies and staleMappings say that what is stored may be out of date.
+	stalePolicies, staleMappings staleness
 	// storesNoMappings is for the controllers that start next.
 	storesNoMappings bool
 	compile          func(engine.Key, *policyv1alpha1.AuthorizationPolicySpec) (*barrier.Barrier, error)
@@ -228,23 +231,67 @@ func lead(ctx context.Context, lead func(context.Context)) { lead(ctx) }
 // follow makes a controller no leader.
 func follow(context.Context, func(context.Context)) {}
 
+// staleness is true if objects may be out of date.
+type staleness struct{ atomic.Bool }
+
+func (s *staleness) SetStale(string)                           {}
+func (s *staleness) SetFresh(time.Time, time.Duration, string) {}
+func (s *staleness) Stale() string {
+	if s.Load() {
+		return "the test says so"
+	}
+	return ""
+}
+
+// newStored returns a controller that follows objects without doing anything with them.
+func (r *rig) newStored(t *testing.T, s *staleness) *controller.Controller[string] {
+	t.Helper()
+	stored, err := controller.New(controller.Config[string]{
+		Client: r.policies, Staleness: s, StalenessBound: time.Minute, End: func(error) {},
+		Published: func() bool { return true }, Publish: func(context.Context) {}, WriteStatus: func(context.Context, string) error { return nil },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stored
+}
+
+// followed adds the objects of a client to those that a controller follows.
+func followed[L runtime.Object](t *testing.T, stored *controller.Controller[string], example runtime.Object, client controller.Client[L]) {
+	t.Helper()
+	revision := func(context.Context) (uint64, error) { return math.MaxUint64, nil }
+	if _, err := controller.Follow(stored, example, client, revision, func(any) {}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // start starts a controller until the returned function or the end of the test stops it.
 func (r *rig) start(t *testing.T, elect func(context.Context, func(context.Context))) (*barriercontroller.Controller, func()) {
 	t.Helper()
 	factory := informers.NewSharedInformerFactory(r.kubeClient, 0)
-	c, err := barriercontroller.New(barriercontroller.Config{
-		Policies: r.policies, KubeAPIServer: r.kubeClient, Informers: factory, Compile: r.compile, StoresMappings: !r.storesNoMappings, CompileMapping: compileMapping, Namespace: namespace, StalenessBound: time.Minute,
-		Revision: func(context.Context, string) (uint64, error) { return math.MaxUint64, nil }, End: func(error) {}, Changed: func() {},
-		Events: r.recorder, Elect: elect, Clock: r.clock,
-	})
+	client := r.policies.PolicyV1alpha1()
+	policies, mappings := r.newStored(t, &r.stalePolicies), r.newStored(t, &r.staleMappings)
+	followed(t, policies, &policyv1alpha1.ClusterAuthorizationPolicy{}, client.ClusterAuthorizationPolicies())
+	followed(t, policies, &policyv1alpha1.AuthorizationPolicy{}, client.AuthorizationPolicies(metav1.NamespaceAll))
+	followed(t, mappings, &policyv1alpha1.FieldPermissionMapping{}, client.FieldPermissionMappings())
+	config := barriercontroller.Config{
+		Client: r.policies, KubeAPIServer: r.kubeClient, Informers: factory, Policies: policies, Compile: r.compile, Namespace: namespace,
+		Changed: func() {}, Events: r.recorder, Elect: elect, Clock: r.clock,
+	}
+	if !r.storesNoMappings {
+		config.Mappings, config.CompileMapping = mappings, compileMapping
+	}
+	c, err := barriercontroller.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	factory.Start(ctx.Done())
-	done := make(chan struct{})
-	go func() { defer close(done); c.Run(ctx) }()
-	stop := sync.OnceFunc(func() { cancel(); <-done })
+	var running sync.WaitGroup
+	for _, run := range []func(context.Context){policies.Run, mappings.Run, c.Run} {
+		running.Go(func() { run(ctx) })
+	}
+	stop := sync.OnceFunc(func() { cancel(); running.Wait() })
 	t.Cleanup(stop)
 	return c, stop
 }

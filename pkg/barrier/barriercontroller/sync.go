@@ -192,7 +192,8 @@ func (c *Controller) syncWanted(ctx context.Context, p *policy, r compiled) erro
 			return nil
 		}
 	}
-	if stale := c.freshness.Stale(); stale != "" {
+	//guard:barriers-stale-writes
+	if c.stale() != "" {
 		return errStale
 	}
 	lead := c.leader()
@@ -277,7 +278,8 @@ func (c *Controller) syncUnwanted(p *policy) error {
 	if lead == nil {
 		return nil
 	}
-	if c.freshness.Stale() != "" {
+	//guard:barriers-stale-removals
+	if c.stale() != "" {
 		return errStale
 	}
 	if wait := c.pace.wait(p.key); wait > 0 {
@@ -295,7 +297,7 @@ func (c *Controller) syncUnwanted(p *policy) error {
 	if err := c.remove(lead, p.key, p.meta.UID); err != nil {
 		return err
 	}
-	return letGo(lead, c.config.Policies, current)
+	return letGo(lead, c.config.Client, current)
 }
 
 // remove removes both objects of a barrier, the binding first.
@@ -342,7 +344,8 @@ func (c *Controller) syncGone(key Key) error {
 	if lead == nil {
 		return nil
 	}
-	if c.freshness.Stale() != "" {
+	//guard:barriers-stale-orphans
+	if c.stale() != "" {
 		return errStale
 	}
 	current, err := c.readPolicy(lead, key)

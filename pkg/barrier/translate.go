@@ -15,7 +15,6 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
-	"github.com/proviso-authz/proviso/pkg/cel/costbound"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
 )
 
@@ -159,9 +158,7 @@ func (t *translator) evaluate(s situation) translation {
 	}
 	// kube-apiserver has one limit for the whole condition, also for what authorization has decided.
 	//guard:barrier-request-decides-comes-first
-	if text, err = costbound.LimitElements(residual.TextIteratingLast(cel.Object, cel.OldObject)); err != nil {
-		return translation{reason: reasonOf(err)}
-	}
+	text = residual.AdmissionText(cel.Object, cel.OldObject)
 	return translation{text: text}
 }
 

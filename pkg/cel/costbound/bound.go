@@ -8,6 +8,7 @@ package costbound
 import (
 	"fmt"
 	"math"
+	"sync"
 
 	"github.com/google/cel-go/common/ast"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -58,13 +59,17 @@ func (b Bound) total(of func(cost) float64) uint64 {
 // Unbounded returns the name of a function whose work in one expression no limit ends, or "".
 func (b Bound) Unbounded() string { return b.unbounded }
 
+// environment has the functions and the macros of ValidatingAdmissionPolicies.
+var environment = sync.OnceValues(func() (*cel.Environment, error) { return cel.NewAdmissionEnvironment() })
+
 // Of returns the bound of the expressions of a ValidatingAdmissionPolicy, which must have been compiled before. It returns an error if an
 // expression cannot be parsed.
 func Of(policy *admissionregistrationv1.ValidatingAdmissionPolicy) (Bound, error) {
-	env, err := tracking()
+	e, err := environment()
 	if err != nil {
 		return Bound{}, err
 	}
+	env := e.Engine().Env
 	b, w := Bound{}, &walk{functions: env.Functions(), object: typesOfObject(policy.Spec.MatchConstraints), variables: map[string]value{}}
 	var mistake error
 	add := func(text string) value {

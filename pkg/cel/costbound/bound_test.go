@@ -17,6 +17,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/costbound"
+	"github.com/proviso-authz/proviso/pkg/cel/partial"
 	"github.com/proviso-authz/proviso/test/testutil/rows"
 )
 
@@ -224,14 +225,19 @@ func TestBoundIsAboveTheCost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	compiler, err := partial.NewAdmissionCompiler()
+	if err != nil {
+		t.Fatal(err)
+	}
 	env := environment.Engine().Env
 	compared, evaluated := 0, 0
 	for seed := range uint64(6000) {
 		r := random{rand.New(rand.NewPCG(7, seed))} //nolint:gosec // no secret
-		limited, err := costbound.LimitElements(r.condition(nil, 3))
+		expression, err := compiler.Compile(r.condition(nil, 3))
 		if err != nil {
 			continue
 		}
+		limited := expression.AdmissionText()
 		checked, issues := env.Compile(limited)
 		if issues.Err() != nil {
 			continue

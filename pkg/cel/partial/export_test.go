@@ -26,6 +26,11 @@ func ResidualText(r *Residual) string { return r.tree.Text() }
 // ResidualLength is the length of the text of a residual, as it is counted without making it.
 func ResidualLength(r *Residual) int { return r.tree.Length(cel.MaxExpressionBytes) }
 
+// TextIteratingLast is the part of AdmissionText that orders operands.
+func TextIteratingLast(e *Expression, variables ...cel.Variable) string {
+	return iteratingLast(e.tree, namesOf(variables)).Text()
+}
+
 // SameTree reports whether two expressions are the same, types included.
 func SameTree(a, b *Expression) bool { return sameTree(a.tree, b.tree) }
 

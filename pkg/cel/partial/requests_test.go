@@ -187,7 +187,7 @@ func TestTextIteratingLast(t *testing.T) {
 		`{"a": object.l.exists(x, x) || dryRun}["a"]`:                               `{"a": dryRun || object.l.exists(x, x)}["a"]`,
 	} {
 		expression := compilers.Compiled(t, compiler, text)
-		got := expression.TextIteratingLast(cel.Object)
+		got := partial.TextIteratingLast(expression, cel.Object)
 		if got != want {
 			t.Errorf("%s: got %s, want %s", text, got, want)
 		}
@@ -196,6 +196,38 @@ func TestTextIteratingLast(t *testing.T) {
 		}
 		if expression.Text() != text {
 			t.Errorf("%s: the expression has become %s", text, expression.Text())
+		}
+	}
+}
+
+func TestAdmissionTextLimitsMacros(t *testing.T) {
+	t.Parallel()
+	compiler, err := partial.NewAdmissionCompiler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const over = `size(object.l) <= 1000 ? object.l : dyn("more than 1000 elements")`
+	for text, want := range map[string]string{
+		`object.l.exists(x, x)`:                                         `(` + over + `).exists(x, x)`,
+		`object.l.exists(i, x, x == i)`:                                 `(` + over + `).exists(i, x, x == i)`,
+		`object.l.filter(x, x).all(x, x)`:                               `(` + over + `).filter(x, x).all(x, x)`,
+		`[object.l].all(l, l.all(x, x))`:                                `[object.l].all(l, (size(l) <= 1000 ? l : dyn("more than 1000 elements")).all(x, x))`,
+		`request.userInfo.groups.exists(g, g in object.l)`:              `request.userInfo.groups.exists(g, g in object.l)`,
+		`request.userInfo.extra.all(k, k in object.l)`:                  `request.userInfo.extra.all(k, k in object.l)`,
+		`(has(object.l) ? object.l : []).all(x, x)`:                     `(size(has(object.l) ? object.l : []) <= 1000 ? (has(object.l) ? object.l : []) : dyn("more than 1000 elements")).all(x, x)`,
+		`(object.a ? request.userInfo.groups : ["b"]).all(x, x == "a")`: `(object.a ? request.userInfo.groups : ["b"]).all(x, x == "a")`,
+		`(object.a ? ["b"] : object.l).all(x, x)`:                       `(size(object.a ? ["b"] : object.l) <= 1000 ? (object.a ? ["b"] : object.l) : dyn("more than 1000 elements")).all(x, x)`,
+		`{"a": true}.all(k, k in object.l)`:                             `{"a": true}.all(k, k in object.l)`,
+		`object.?l.optMap(l, l.all(x, x)).orValue(true)`:                `object.?l.optMap(l, (size(l) <= 1000 ? l : dyn("more than 1000 elements")).all(x, x)).orValue(true)`,
+		`object.b && "a" in object.l`:                                   `object.b && "a" in object.l`,
+	} {
+		expression := compilers.Compiled(t, compiler, text)
+		got := expression.AdmissionText()
+		if got != want {
+			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
+		if _, err := compiler.Compile(got); err != nil {
+			t.Errorf("%s: %v", got, err)
 		}
 	}
 }

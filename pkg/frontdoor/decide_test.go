@@ -508,9 +508,9 @@ var benchmarked = map[string]map[string]policy{"none": nil, "allow": always, "co
 func BenchmarkDecide(b *testing.B) {
 	for name, policies := range benchmarked {
 		b.Run(name, func(b *testing.B) {
-			door, attributes, ctx := newDoor(b, publish(b, policies), enforcesMachines), asAlice(nil), context.Background()
+			decide := newDoor(b, publish(b, policies), enforcesMachines).Prepared(context.Background(), asAlice(nil))
 			for b.Loop() {
-				if _, err := door.Decide(ctx, attributes); err != nil {
+				if _, err := decide(); err != nil {
 					b.Fatal(err)
 				}
 			}

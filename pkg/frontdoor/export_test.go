@@ -48,6 +48,12 @@ func (d *Decider) Decide(ctx context.Context, attributes authorizer.Attributes) 
 	return d.decide(ctx, requestOf(ctx, attributes), unlimited{})
 }
 
+// Prepared decides a request again and again, without a limit. The handler makes the request once for a review.
+func (d *Decider) Prepared(ctx context.Context, attributes authorizer.Attributes) func() (authorization.Decision, error) {
+	r := requestOf(ctx, attributes)
+	return func() (authorization.Decision, error) { return d.decide(ctx, r, unlimited{}) }
+}
+
 // failing has one of the decisions about a request find no slot.
 type failing struct {
 	unlimited

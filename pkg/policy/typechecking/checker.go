@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -148,12 +149,20 @@ func incomplete(failures []error) error {
 
 // checksumOf returns the checksum of the effect, the variables and the condition of a policy, and the kinds and verbs for which they are checked.
 func checksumOf(policy *policyv1alpha1.AuthorizationPolicySpec, kinds []schema.GroupVersionKind, verbs map[schema.GroupVersionKind]sets.Set[string], isComplete bool) [sha256.Size]byte {
-	text := fmt.Appendf(nil, "%q %q %q %t", policy.Effect, policy.Condition, kinds, isComplete)
+	text := strconv.AppendBool(nil, isComplete)
+	add := func(texts ...string) {
+		for _, t := range texts {
+			text = strconv.AppendQuote(text, t)
+		}
+		text = append(text, '\n')
+	}
+	add(string(policy.Effect), policy.Condition)
 	for _, kind := range kinds {
-		text = fmt.Appendf(text, " %q", sets.List(verbs[kind]))
+		add(kind.Group, kind.Version, kind.Kind)
+		add(sets.List(verbs[kind])...)
 	}
 	for _, v := range policy.Variables {
-		text = fmt.Appendf(text, " %q %q", v.Name, v.Expression)
+		add(v.Name, v.Expression)
 	}
 	return sha256.Sum256(text)
 }

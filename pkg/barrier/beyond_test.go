@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package barrier_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -68,6 +69,11 @@ func TestBeyondBounds(t *testing.T) {
 		{name: "as many elements as a macro of a barrier may have", condition: `object.spec.list.exists(x, x == "a")`, spec: map[string]any{"list": numbers(1000)}, want: bothAdmit},
 		{name: "more elements than a macro of a barrier may have", condition: `object.spec.list.exists(x, x == "a")`, spec: map[string]any{"list": numbers(1001)}, want: barrierAlone},
 		{
+			name: "more entries of a merged map than a macro of a barrier may have", condition: `[object.spec].transformMapEntry(i, v, v).exists(k, k == "x")`,
+			spec: entries(1001), want: barrierAlone,
+		},
+		{name: "as many entries of a merged map", condition: `[object.spec].transformMapEntry(i, v, v).exists(k, k == "x")`, spec: entries(1000), want: bothAdmit},
+		{
 			name: "elements that the barrier does not look at, because the request decides", condition: pairs + ` && request.userInfo.username == "bob"`,
 			spec: map[string]any{"list": numbers(600)}, want: bothAdmit,
 		},
@@ -117,4 +123,13 @@ func numbers(n int) []any {
 		list = append(list, int64(i))
 	}
 	return list
+}
+
+// entries returns a map with n entries.
+func entries(n int) map[string]any {
+	result := make(map[string]any, n)
+	for i := range n {
+		result[fmt.Sprint("k", i)] = "v"
+	}
+	return result
 }

@@ -111,7 +111,7 @@ func (w *walk) special(function string, args []ast.Expr, values []value) result 
 	case operators.In, operators.OldIn, "in", "includes":
 		return result{value: small(), cost: w.find(function, values)}
 	case "cel.@mapInsert":
-		return result{value: value{shape: mapping, bytes: sizes(values), count: values[0].count + 1, counted: values[0].counted}, cost: units(2)}
+		return w.insert(values)
 	case "check":
 		return result{value: small(), cost: units(perCheck)}
 	case "fieldSelector", "labelSelector":
@@ -124,6 +124,17 @@ func (w *walk) special(function string, args []ast.Expr, values []value) result 
 		return w.numbers(args[0])
 	}
 	return w.products(function, values)
+}
+
+// insert returns the bound of a map with one more entry, or with those of another map.
+func (w *walk) insert(values []value) result {
+	made := value{shape: mapping, bytes: sizes(values), count: values[0].count + 1, counted: values[0].counted}
+	if len(values) > 2 {
+		return result{value: made, cost: units(2)}
+	}
+	//guard:cost-merged-maps
+	made.count, made.counted = values[0].count+values[1].count, values[0].counted && values[1].counted
+	return result{value: made, cost: units(2).plus(w.traverse(values[1]))}
 }
 
 // products returns the bound of functions whose work, or the size of whose value, is a product of the sizes of two arguments.

@@ -214,7 +214,7 @@ func (w *walk) comprehension(c ast.ComprehensionExpr) result {
 		}
 		looped = looped.plus(condition.cost.repeated(map[string]form{part: none}, fixed(1))) // after the last element
 		if made.shape == list || made.shape == mapping {
-			made = value{shape: made.shape, bytes: made.bytes.plus(step.bytes.repeated(totals, count)), count: over.count * step.count, counted: true}
+			made = value{shape: made.shape, bytes: made.bytes.plus(step.bytes.repeated(totals, count)), count: over.count * step.count, counted: step.counted}
 		}
 	}
 	w.scopes = append(w.scopes, scope{name: c.AccuVar(), value: made})

@@ -210,6 +210,7 @@ func TestAdmissionTextLimitsMacros(t *testing.T) {
 	for text, want := range map[string]string{
 		`object.l.exists(x, x)`:                                         `(` + over + `).exists(x, x)`,
 		`object.l.exists(i, x, x == i)`:                                 `(` + over + `).exists(i, x, x == i)`,
+		`[object.m].transformMapEntry(i, v, v).all(k, k == "")`:         `(size([object.m].transformMapEntry(i, v, v)) <= 1000 ? [object.m].transformMapEntry(i, v, v) : dyn("more than 1000 elements")).all(k, k == "")`,
 		`object.l.filter(x, x).all(x, x)`:                               `(` + over + `).filter(x, x).all(x, x)`,
 		`[object.l].all(l, l.all(x, x))`:                                `[object.l].all(l, (size(l) <= 1000 ? l : dyn("more than 1000 elements")).all(x, x))`,
 		`request.userInfo.groups.exists(g, g in object.l)`:              `request.userInfo.groups.exists(g, g in object.l)`,

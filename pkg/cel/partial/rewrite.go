@@ -154,20 +154,20 @@ func mayQuote(n *syntax.Node, secret sets.Set[string]) string {
 	return ""
 }
 
-// MaxElements is the number of elements over which one macro of a barrier iterates at most. The time of a macro in kube-apiserver grows
+// maxElements is the number of elements over which one macro of a barrier iterates at most. The time of a macro in kube-apiserver grows
 // with the square of its steps, and 1000 take a few milliseconds. 20,000 take half a second. Lists of Kubernetes have fewer elements:
 // an EndpointSlice has at most 1000 endpoints.
-const MaxElements = 1000
+const maxElements = 1000
 
-// AdmissionText returns a text of an expression of a ValidatingAdmissionPolicy that costs kube-apiserver less. A macro over more than MaxElements
+// AdmissionText returns a text of an expression of a ValidatingAdmissionPolicy that costs kube-apiserver less. A macro over more than 1000
 // elements is an error. Those operands of && and || come last that read one of the variables and have a macro. Otherwise the text has the same
 // value.
 func (e *Expression) AdmissionText(variables ...cel.Variable) string {
 	return e.limited(iteratingLast(e.tree, namesOf(variables))).Text()
 }
 
-// limited returns a copy of an expression in which a macro over more than MaxElements elements is an error: its range x is
-// size(x) <= MaxElements ? x : dyn(message), and it is an error to iterate over the message.
+// limited returns a copy of an expression in which a macro over more than maxElements elements is an error: its range x is
+// size(x) <= maxElements ? x : dyn(message), and it is an error to iterate over the message.
 func (e *Expression) limited(n *syntax.Node) *syntax.Node {
 	duplicate := *n
 	if n.Target != nil {
@@ -182,19 +182,22 @@ func (e *Expression) limited(n *syntax.Node) *syntax.Node {
 		over, call := duplicate.Target, func(name string, args ...*syntax.Node) *syntax.Node {
 			return &syntax.Node{Kind: syntax.CallNode, Name: name, Args: args}
 		}
-		message := types.String(fmt.Sprintf("more than %d elements", MaxElements))
+		message := types.String(fmt.Sprintf("more than %d elements", maxElements))
 		duplicate.Target = call(operators.Conditional,
-			call(operators.LessEquals, call("size", over), &syntax.Node{Value: types.Int(MaxElements)}), over, call("dyn", &syntax.Node{Value: message}))
+			call(operators.LessEquals, call("size", over), &syntax.Node{Value: types.Int(maxElements)}), over, call("dyn", &syntax.Node{Value: message}))
 	}
 	return &duplicate
 }
 
-// isShort reports whether a list or a map is known to have few elements: a literal, the groups of the user, or the value of a macro, whose range is
-// limited.
+// isShort reports whether a list or a map is known to have few elements: a literal, the groups or the extra of the user, or the value of a macro, whose range
+// is limited. The optional value of optMap is no range.
 func (e *Expression) isShort(n *syntax.Node) bool {
 	switch n.Kind {
-	case syntax.ListNode, syntax.MapNode, syntax.MacroNode:
+	case syntax.ListNode, syntax.MapNode:
 		return true
+	case syntax.MacroNode:
+		//guard:limited-merged-maps
+		return n.Name != "transformMapEntry" // it merges maps of any length
 	case syntax.CallNode:
 		//guard:limited-choices
 		return n.Name == operators.Conditional && e.isShort(n.Args[1]) && e.isShort(n.Args[2])

@@ -32,9 +32,9 @@ func (x *explainer) addRefusals(ctx context.Context, e *explained, refusals []ad
 	}
 	last := &member{Name: admissionName, Opinion: opinionDeny, Decides: true}
 	for _, r := range refusals {
-		hasSecret := r.ParamKind != nil && len(secrets[r.ParamKind.Kind]) > 0 // in its parameter
+		hidesParameter := r.ParamKind != nil && (len(secrets[r.ParamKind.Kind]) > 0 || len(x.secrecy) > 0)
 		//guard:explain-secrets-messages
-		if len(x.secrecy) > 0 || hasSecret {
+		if len(x.secrecy) > 0 || hidesParameter {
 			r.Message = notShown // it may quote a secret
 		}
 		p := &policy{Policy: r.Policy, Effect: authorization.EffectDeny, Description: r.Message, Result: "true", Decides: true, isAdmission: true}
@@ -44,7 +44,7 @@ func (x *explainer) addRefusals(ctx context.Context, e *explained, refusals []ad
 				return err
 			}
 			//guard:explain-secrets-parameters
-			if traced == nil || hasSecret {
+			if traced == nil || hidesParameter {
 				p.Validations = append(p.Validations, &part{Text: f.Text, Value: f.Result})
 				continue
 			}

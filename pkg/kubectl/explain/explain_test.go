@@ -193,16 +193,21 @@ func TestAdmissionPoliciesAboutSecrets(t *testing.T) {
 		"the parameter": {"configmaps", configMap, "paramKind: {apiVersion: v1, kind: Secret},", same, "object.data.password == params.data.password"},
 		"a TokenReview as the parameter": {"configmaps", configMap, "paramKind: {apiVersion: authentication.k8s.io/v1, kind: TokenReview},",
 			strings.ReplaceAll(same, "params.data.password", "params.spec.token"), "object.data.password == params.spec.token"},
+		"a parameter and --hide": {"configmaps", configMap, "paramKind: {apiVersion: v1, kind: ConfigMap},",
+			strings.ReplaceAll(same, "object.data.password", "object.metadata.name"), "object.metadata.name == params.data.password"},
 		"the parameter in another spelling": {"configmaps", configMap, "paramKind: {apiVersion: /v1, kind: Secret},", same,
 			"object.data.password == params.data.password"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir, paramRef, objects := t.TempDir(), "", ""
+			dir, paramRef, objects, args := t.TempDir(), "", "", []string(nil)
 			if tc.paramKind != "" {
 				paramRef, objects = "paramRef: {name: s, parameterNotFoundAction: Deny},", "objects: [parameter.yaml],"
 			}
 			parameter := secret
+			if strings.Contains(tc.paramKind, "ConfigMap") {
+				parameter, args = strings.ReplaceAll(secret, "kind: Secret", "kind: ConfigMap"), []string{"--hide=data.password"}
+			}
 			if strings.Contains(tc.paramKind, "TokenReview") {
 				parameter = `{apiVersion: authentication.k8s.io/v1, kind: TokenReview, metadata: {name: s}, spec: {token: aHVudGVyMmh1bnRlcjI=}}`
 			}
@@ -223,7 +228,7 @@ data: {operation: CREATE, object: ` + tc.object + `}, expect: {decision: "yes", 
 				}
 			}
 			for _, format := range []string{"text", "json", "dot", "svg"} {
-				out, errOut, code := run(t, "", "-f", filepath.Join(dir, "test.yaml"), "--test=refused", "-o", format)
+				out, errOut, code := run(t, "", append(args, "-f", filepath.Join(dir, "test.yaml"), "--test=refused", "-o", format)...)
 				if code != 1 || errOut != "" || strings.Contains(out, "aHVudGVy") || strings.Contains(out, "too long") {
 					t.Errorf("%s: exit code %d: %s%s", format, code, out, errOut)
 				}

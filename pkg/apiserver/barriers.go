@@ -93,19 +93,19 @@ func (c CompletedConfig) newBarriers(others *otherServers) (*barriers, error) {
 
 // run adds the controller that writes barriers while the server runs. It does nothing without barriers. recheck compares the statuses of
 // all policies. mappings is nil if the server stores none.
-func (b *barriers) run(c CompletedConfig, generic *genericapiserver.GenericAPIServer, stored versioned.Interface, policies, mappings controller.Stored, recheck func()) error {
+func (b *barriers) run(c CompletedConfig, generic *genericapiserver.GenericAPIServer, client versioned.Interface, policies, mappings controller.Stored, recheck func()) error {
 	if b == nil {
 		return nil
 	}
 	barriercontroller.RegisterMetrics()
-	to := restclient.CopyConfig(c.kubeAPIServer)
-	to.QPS, to.Burst, to.Timeout = barrierClientQPS, barrierClientBurst, barrierTimeout
-	client, err := kubernetes.NewForConfig(to)
+	clientConfig := restclient.CopyConfig(c.kubeAPIServer)
+	clientConfig.QPS, clientConfig.Burst, clientConfig.Timeout = barrierClientQPS, barrierClientBurst, barrierTimeout
+	kubeAPIServer, err := kubernetes.NewForConfig(clientConfig)
 	if err != nil {
 		return fmt.Errorf("client of barriers: %w", err)
 	}
 	config := barriercontroller.Config{
-		Client: stored, KubeAPIServer: client, Informers: c.generic.SharedInformerFactory, Policies: policies, Compile: b.compiler.Compile,
+		Client: client, KubeAPIServer: kubeAPIServer, Informers: c.generic.SharedInformerFactory, Policies: policies, Compile: b.compiler.Compile,
 		Namespace: b.config.Namespace, Changed: b.changed.set,
 	}
 	if mappings != nil {

@@ -71,7 +71,7 @@ func (c CompletedConfig) newOtherServers() (o *otherServers, err error) {
 	return o, nil
 }
 
-var errNoCanaries = errors.New("writes cannot pass on conditions without a client of kube-apiserver")
+var errNoCanaries = errors.New("the inner door needs a client of kube-apiserver")
 
 // newProber returns a prober that finds out which kube-apiservers have the manifest.
 func newProber(servers *cluster.Cluster, config manifest.Config) (*probe.Prober, error) {
@@ -80,7 +80,7 @@ func newProber(servers *cluster.Cluster, config manifest.Config) (*probe.Prober,
 	}
 	digest, err := manifest.Digest(config)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("manifest of the inner door: %w", err)
 	}
 	return probe.New(servers, config.Namespace, digest)
 }

@@ -19,8 +19,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// LatencyBuckets are the buckets, in seconds, of the time that a call takes.
-var LatencyBuckets = []float64{0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5}
+// CallBuckets are the buckets, in seconds, of the time that a call takes.
+var CallBuckets = []float64{0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5}
 
 // TimeoutOf returns how long a call may take: most, or a share of the time that kube-apiserver waits, if that is less. kube-apiserver sends its timeout in the
 // query.

@@ -67,7 +67,7 @@ var (
 		"Number of decisions of the authorizers after the policies, such as webhooks, about requests that policies do not deny, by decision: allowed, denied or no_opinion.")
 	busy = metricSet.Counter("proviso_webhook_authorize_webhooks_busy_total",
 		"Number of times that the front door did not ask a webhook, because too many others were being asked. The webhook denies then, whatever its failure policy is.")
-	duration = metricSet.HistogramVec("proviso_webhook_authorize_duration_seconds", []string{"decision"}, door.LatencyBuckets,
+	duration = metricSet.HistogramVec("proviso_webhook_authorize_duration_seconds", []string{"decision"}, door.CallBuckets,
 		"Time to read and decide a review at the front door, by decision, in seconds.")
 )
 

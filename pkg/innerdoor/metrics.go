@@ -47,7 +47,7 @@ var (
 		"Number of writes that the inner door refused without a decision, by cause: other_manifest (kube-apiserver has a manifest that was written from another configuration), other_write (a write that the manifest does not send), no_memory (too many long reviews at the same time), no_slot (too many writes at the same time), too_late, or panic (a mistake in Proviso, which its log shows).")
 	conditionsAnswers = metricSet.CounterVec("proviso_webhook_conditions_answers_total", []string{"answer"},
 		"Number of AuthorizationConditionsReviews of kube-apiservers that handle conditional decisions, by answer: allowed, denied, no_opinion or refused (without a decision, so that kube-apiserver refuses the write).")
-	duration = metricSet.HistogramVec("proviso_webhook_admit_duration_seconds", []string{"decision"}, door.LatencyBuckets,
+	duration = metricSet.HistogramVec("proviso_webhook_admit_duration_seconds", []string{"decision"}, door.CallBuckets,
 		"Time to read and decide an AdmissionReview at the inner door, by decision, in seconds.")
 )
 

@@ -97,7 +97,7 @@ func NewController(config Config) (c *Controller, err error) {
 	c.Controller, err = controller.New(controller.Config[engine.Key]{
 		Name: "policies", QueueName: "policy_status", Objects: "policies", Client: config.Client,
 		Staleness: config.Source, StalenessBound: config.StalenessBound,
-		StaleMessage:     "Policies may be out of date: Allow policies grant nothing until the store can be read",
+		StaleMessage:     "Policies may be out of date: Allow policies grant nothing, and barriers stay as they are, until the store can be read",
 		RecoveredMessage: "Policies are up to date again",
 		End:              config.End, Published: c.isPublished, Publish: c.publish, WriteStatus: c.writeStatus,
 	})

@@ -153,9 +153,15 @@ func (c *Controller) makeKinds() {
 
 // follow observes all informers.
 func (c *Controller) follow() error {
-	c.informers = [2]cache.SharedIndexInformer(c.config.Policies.Informers())
+	if copy(c.informers[:], c.config.Policies.Informers()) < len(c.informers) {
+		return errConfig
+	}
 	if c.config.Mappings != nil {
-		c.mappings = c.config.Mappings.Informers()[0]
+		mappings := c.config.Mappings.Informers()
+		if len(mappings) == 0 {
+			return errConfig
+		}
+		c.mappings = mappings[0]
 	}
 	for _, informer := range c.owners() {
 		if err := c.handle(informer, cache.ResourceEventHandlerFuncs{
@@ -174,6 +180,7 @@ func (c *Controller) follow() error {
 	return nil
 }
 
+// handle has an informer call a handler. Run waits until the handler has seen what the informer has at first.
 func (c *Controller) handle(informer cache.SharedIndexInformer, handler cache.ResourceEventHandler) error {
 	registration, err := informer.AddEventHandler(handler)
 	if err == nil {
@@ -233,13 +240,13 @@ func (c *Controller) observe(obj any) {
 // observeDeletion enqueues a policy that is gone, and remembers it if it was deleted through the API: the finalizer was taken from it before, or
 // with its last update. A policy that is missing in a list, or that vanished with its finalizer, may have been lost together with its store.
 func (c *Controller) observeDeletion(obj any) {
-	if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		c.observe(tombstone.Obj)
-		return
+	tombstone, isMissing := obj.(cache.DeletedFinalStateUnknown)
+	if isMissing {
+		obj = tombstone.Obj
 	}
 	p, ok := policyOf(obj)
 	//guard:barriers-policies-vanish-store
-	if ok && (!p.hasFinalizer() || p.meta.DeletionTimestamp != nil) {
+	if ok && !isMissing && (!p.hasFinalizer() || p.meta.DeletionTimestamp != nil) {
 		c.with(p.key, func(r *record) { r.deleted = p.meta.UID })
 	}
 	c.observe(obj)

@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/clock"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/barrier"
 	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 )
@@ -100,5 +101,22 @@ func TestDeletionSeenLate(t *testing.T) {
 	c.observeDeletion(p)
 	if deleted := c.record(key).deleted; c.queue.Len() != 1 || deleted != "1" {
 		t.Errorf("got %d keys, deleted %q", c.queue.Len(), deleted)
+	}
+}
+
+// TestPoliciesMissingInAList has policies that are gone when an informer lists them again. Nobody has seen how they were deleted.
+func TestPoliciesMissingInAList(t *testing.T) {
+	t.Parallel()
+	unheld := &policyv1alpha1.ClusterAuthorizationPolicy{ObjectMeta: metav1.ObjectMeta{Name: "unheld", UID: "a"}}
+	deleting := &policyv1alpha1.ClusterAuthorizationPolicy{ObjectMeta: metav1.ObjectMeta{Name: "deleting", UID: "b", Finalizers: []string{Finalizer}, DeletionTimestamp: &metav1.Time{}}}
+	for _, p := range []*policyv1alpha1.ClusterAuthorizationPolicy{unheld, deleting} {
+		for event, wantDeleted := range map[any]types.UID{p: p.UID, cache.DeletedFinalStateUnknown{Key: p.Name, Obj: p}: ""} {
+			c := &Controller{records: map[Key]*record{}, names: map[string]Key{}, queue: newQueue(clock.RealClock{})}
+			c.observeDeletion(event)
+			key := Key{Key: engine.Key{Name: p.Name}}
+			if got := c.record(key).deleted; got != wantDeleted || c.queue.Len() != 1 {
+				t.Errorf("%T of %s: got the deletion of %q, and %d keys, want %q and one", event, p.Name, got, c.queue.Len(), wantDeleted)
+			}
+		}
 	}
 }

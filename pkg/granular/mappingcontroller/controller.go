@@ -86,7 +86,7 @@ func New(config Config) (c *Controller, err error) {
 	c.Controller, err = controller.New(controller.Config[string]{
 		Name: "field-permission-mappings", QueueName: "field_permission_mapping_status", Objects: "the mappings of fields", Client: config.Client,
 		Staleness: config.Source, StalenessBound: config.StalenessBound,
-		StaleMessage:     "Mappings of fields may be out of date: permission on fields gives nothing until the store can be read",
+		StaleMessage:     "Mappings of fields may be out of date: permission on fields gives nothing, and barriers stay as they are, until the store can be read",
 		RecoveredMessage: "Mappings of fields are up to date again",
 		End:              config.End,
 		Published:        func() bool { return config.Source.Table() != nil },

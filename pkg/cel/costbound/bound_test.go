@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -71,6 +72,12 @@ func TestUnbounded(t *testing.T) {
 		`lists.range(object.n).size() > 3`:                       "lists.range",
 		`object.l.all(x, x > 0)`:                                 "a macro over a list or a map of any length",
 		`object.l.map(x, x).size() > 0`:                          "a macro over a list or a map of any length",
+		`[object.l].flatten().distinct().size() > 1`:             "a function of two values of any size",
+		`[object.l].flatten().all(x, x > 0)`:                     "a macro over a list or a map of any length",
+		`[object.l].first().value().distinct().size() > 1`:       "a function of two values of any size",
+		`[object.l].last().orValue([]).all(x, x > 0)`:            "a macro over a list or a map of any length",
+		`url(object.a).getQuery().all(k, k == "")`:               "a macro over a list or a map of any length",
+		`url(object.a).getHost().indexOf(object.b) > 1`:          "a function of two values of any size",
 		`[object.m].transformMapEntry(i, v, v).all(k, k == "")`:  "a macro over a list or a map of any length",
 		`[1].transformMapEntry(i, v, {i: object}).all(k, k > 1)`: "",
 		`sets.contains(object.l, object.m)`:                      "a function of two values of any size",
@@ -174,7 +181,7 @@ func (r random) operand(variables []string, depth int) string {
 	case 7:
 		return fmt.Sprintf("%s.split(%s)", one, r.pick(`""`, `"a"`))
 	case 8:
-		return fmt.Sprintf("%s.%s", one, r.pick(`lowerAscii()`, `trim()`, `size()`, `charAt(0)`, `replace("a", "bb")`, `substring(1)`, `findAll("a+")`, `distinct()`, `flatten()`, `reverse()`, `first()`, `slice(0, 1)`))
+		return fmt.Sprintf("%s.%s", one, r.pick(`lowerAscii()`, `trim()`, `size()`, `charAt(0)`, `replace("a", "bb")`, `substring(1)`, `findAll("a+")`, `distinct()`, `flatten()`, `reverse()`, `first()`, `first().value()`, `last().orValue([])`, `slice(0, 1)`))
 	case 9:
 		return fmt.Sprintf("(%s ? %s : %s)", r.condition(variables, depth-1), one, other)
 	case 10:
@@ -269,6 +276,47 @@ func TestBoundIsAboveTheCost(t *testing.T) {
 	}
 	if compared < 2000 || evaluated < 1000 {
 		t.Errorf("got %d expressions and %d values: the test compares too little", compared, evaluated)
+	}
+}
+
+// TestBoundOfMadeValues compares the bound with the cost of expressions that make large values of small ones, or take a large value out of one that looks small.
+func TestBoundOfMadeValues(t *testing.T) {
+	t.Parallel()
+	environment, err := cel.NewAdmissionEnvironment()
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := map[string]any{"l": slices.Repeat([]any{"word"}, 900)}
+	number := map[string]any{"n": 1e308}
+	address := map[string]any{"u": "https://" + strings.Repeat("a", 5000) + "/" + strings.Repeat("b", 5000) + "?" + strings.Repeat("c", 5000) + "=1"}
+	lower := strings.Repeat(".lowerAscii()", 5)
+	for expression, object := range map[string]map[string]any{
+		`"%.100f".format([object.n])` + lower + ` == ""`: number, `"%f%f%f".format([1e308, 1e308, 1e308])` + lower + ` == ""`: number,
+		`url(object.u).getHost()` + lower + ` == ""`: address, `url(object.u).getEscapedPath()` + lower + ` == ""`: address,
+		`url(object.u).getQuery().map(k, k` + lower + `) == []`: address,
+		`[object.l].first().value() == object.l`:                words, `[object.l].last().orValue([]) == object.l`: words, `[object.l].flatten() == object.l`: words, `[object.l].flatten().isSorted()`: words,
+		`(size([object.l].flatten()) <= 1000 ? [object.l].flatten() : dyn("")).all(x, x == "word")`: words,
+		`[{"a": object.l}].transformMapEntry(i, v, v) == {"a": object.l}`:                           words,
+	} {
+		t.Run(expression, func(t *testing.T) {
+			t.Parallel()
+			checked, issues := environment.Engine().Env.Compile(expression)
+			if issues.Err() != nil {
+				t.Fatal(issues.Err())
+			}
+			program, err := environment.Engine().Env.Program(checked)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, details, err := program.Eval(map[string]any{"object": object})
+			if details == nil || details.ActualCost() == nil {
+				t.Fatal(err)
+			}
+			bound := boundOf(t, "widgets.example.com", expression)
+			if got, cost := bound.Cost(sizeOf(t, object)), *details.ActualCost(); bound.Unbounded() == "" && got < cost {
+				t.Errorf("bound %d, cost %d", got, cost)
+			}
+		})
 	}
 }
 

@@ -36,35 +36,37 @@ const (
 	comparedPerUnit = 64
 	// perSorted is the price of an element of a list that is sorted.
 	perSorted = 10
+	// numberBytes is the most that a number has when it is formatted: 309 digits, a sign, a point, and as many decimals as cel-go allows.
+	numberBytes = 420
 	// formatBytes is the largest pattern of a named format, in characters and in instructions.
 	formatBytes, formatInstructions = 512, 2048
 )
 
 // constant are functions that take no longer for larger arguments.
-var constant = sets.New(strings.Fields(`!_ -_ _%_ _*_ _-_ _/_ @not_strictly_false __not_strictly_false__ _&&_ _||_ type hasValue optional.none first last
+var constant = sets.New(strings.Fields(`!_ -_ _%_ _*_ _-_ _/_ @not_strictly_false __not_strictly_false__ _&&_ _||_ type hasValue optional.none
 	allowed reason error errored group resource subresource namespace name path serviceAccount add sub sign compareTo isGreaterThan isLessThan isInteger asInteger asApproximateFloat
 	major minor patch family isGlobalUnicast isLinkLocalMulticast isLinkLocalUnicast isLoopback isMask isUnspecified masked prefixLength
-	getEscapedPath getHost getHostname getPort getScheme format.byte format.date format.datetime format.dns1035Label format.dns1035LabelPrefix format.dns1123Label
+	format.byte format.date format.datetime format.dns1035Label format.dns1035LabelPrefix format.dns1123Label
 	format.dns1123LabelPrefix format.dns1123Subdomain format.dns1123SubdomainPrefix format.labelValue format.qualifiedName format.uri format.uuid`)...)
 
 // passing are functions that return their first argument, or one of their arguments.
 var passing = sets.New(strings.Fields("dyn optional.of optional.ofNonZeroValue value or orValue optional.unwrap unwrapOpt")...)
 
 // parsing are functions that read their arguments once, and return a small value.
-var parsing = sets.New(strings.Fields(`bool double int uint duration timestamp quantity isQuantity semver isSemver ip isIP ip.isCanonical cidr isCIDR containsIP containsCIDR url isURL getQuery format.named
+var parsing = sets.New(strings.Fields(`bool double int uint duration timestamp quantity isQuantity semver isSemver ip isIP ip.isCanonical cidr isCIDR containsIP containsCIDR isURL format.named
 	getDate getDayOfMonth getDayOfWeek getDayOfYear getFullYear getHours getMilliseconds getMinutes getMonth getSeconds`)...)
 
 // ordering are the operators that compare numbers and texts.
 var ordering = sets.New(strings.Fields("_<_ _<=_ _>_ _>=_")...)
 
-// copying are functions that return a text that is about as long as their arguments. Of counting, cel-go counts each character.
+// copying are functions that return a text, or a URL, that is about as long as their arguments. Of counting, cel-go counts each character.
 var (
-	copying  = sets.New(strings.Fields("string charAt strings.quote find")...)
+	copying  = sets.New(strings.Fields("string charAt strings.quote find url getEscapedPath getHost getHostname getPort getScheme")...)
 	counting = sets.New(strings.Fields("bytes lowerAscii upperAscii substring trim")...)
 )
 
 // listing are functions that walk once through a list, and return it, a part of it or one element.
-var listing = sets.New(strings.Fields("isSorted sum min max reverse slice flatten")...)
+var listing = sets.New(strings.Fields("isSorted sum min max reverse slice")...)
 
 // own returns the value of a call, and the cost of the call without its arguments.
 func (w *walk) own(function string, args []ast.Expr, results []result) result {
@@ -110,6 +112,22 @@ func (w *walk) special(function string, args []ast.Expr, values []value) result 
 		return w.sum(values[0], values[1])
 	case operators.In, operators.OldIn, "in", "includes":
 		return result{value: small(), cost: w.find(function, values)}
+	case "flatten": // its elements are those of the elements
+		//guard:cost-flattened-lists
+		return result{value: value{shape: list, bytes: values[0].bytes}, cost: w.traverse(values...)}
+	case "first", "last":
+		//guard:cost-ends-of-lists
+		return result{value: values[0].entry(values[0].bytes), cost: units(1)}
+	case "format":
+		clauses := values[0].bytes.times(0.5)
+		if pattern, ok := literalText(args[0]); ok {
+			clauses = fixed(float64(strings.Count(pattern, "%")))
+		}
+		//guard:cost-formatted-numbers
+		made := sizes(values).times(2).plus(clauses.times(numberBytes))
+		return result{value: textOf(made), cost: w.reads(values...).plus(work(made.times(perPart).plus(fixed(100))))}
+	case "getQuery":
+		return result{value: value{shape: mapping, bytes: values[0].bytes.times(2)}, cost: w.reads(values...).plus(work(sizes(values).times(perParsed)))}
 	case "cel.@mapInsert":
 		return w.insert(values)
 	case "check":
@@ -160,8 +178,6 @@ func (w *walk) products(function string, values []value) result {
 	case "join":
 		made := values[0].bytes.plus(values[0].elements().multiplied(sizes(values[1:])))
 		return result{value: textOf(made), cost: reads.plus(cost{counted: made.times(2 * perByte)}, work(made.times(perParsed)), w.walkThrough(true, values[0]))}
-	case "format":
-		return result{value: textOf(sizes(values).times(2)), cost: reads.plus(work(sizes(values).times(perPart).plus(fixed(100))))}
 	}
 	//guard:cost-unknown-functions
 	return w.isUnbounded(function) // a function that this version does not know

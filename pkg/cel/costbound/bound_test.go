@@ -13,7 +13,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
@@ -163,7 +167,15 @@ func (r random) operand(variables []string, depth int) string {
 	}
 	one, other := r.operand(variables, depth-1), r.operand(variables, depth-1)
 	x, y := fmt.Sprintf("x%d", depth), fmt.Sprintf("y%d", depth)
-	switch r.IntN(15) {
+	switch r.IntN(19) {
+	case 14:
+		return fmt.Sprintf("strings.quote(%s)", one)
+	case 15:
+		return fmt.Sprintf(`%s.format([%s])`, r.pick(`"%s%d%s"`, `"%s"`, `"%e"`, `"%.9f"`, `"%x"`), one)
+	case 16:
+		return fmt.Sprintf("url(%s).%s()", r.pick(one, fmt.Sprintf(`"https://" + %s`, one), fmt.Sprintf(`"https://a/?b=" + %s`, one)), r.pick("getHost", "getQuery", "getEscapedPath", "getScheme"))
+	case 17:
+		return fmt.Sprintf("[%s].%s", one, r.pick("flatten()", "first().value()", "last().value()", "map(x, x)"))
 	case 0:
 		return one + "." + r.pick("a", "b", "c")
 	case 1:
@@ -181,7 +193,7 @@ func (r random) operand(variables []string, depth int) string {
 	case 7:
 		return fmt.Sprintf("%s.split(%s)", one, r.pick(`""`, `"a"`))
 	case 8:
-		return fmt.Sprintf("%s.%s", one, r.pick(`lowerAscii()`, `trim()`, `size()`, `charAt(0)`, `replace("a", "bb")`, `substring(1)`, `findAll("a+")`, `distinct()`, `flatten()`, `reverse()`, `first()`, `first().value()`, `last().orValue([])`, `slice(0, 1)`))
+		return fmt.Sprintf("%s.%s", one, r.pick(`lowerAscii()`, `trim()`, `size()`, `charAt(0)`, `replace("a", "bb")`, `substring(1)`, `findAll("a+")`, `distinct()`, `flatten()`, `reverse()`, `first()`, `first().value()`, `last().orValue([])`, `slice(0, 1)`, `sort()`, `max()`, `sum()`, `last()`))
 	case 9:
 		return fmt.Sprintf("(%s ? %s : %s)", r.condition(variables, depth-1), one, other)
 	case 10:
@@ -242,7 +254,7 @@ func TestBoundIsAboveTheCost(t *testing.T) {
 	}
 	env := environment.Engine().Env
 	compared, evaluated := 0, 0
-	for seed := range uint64(6500) {
+	for seed := range uint64(7000) {
 		r := random{rand.New(rand.NewPCG(7, seed))} //nolint:gosec // no secret
 		expression, err := compiler.Compile(r.condition(nil, 3))
 		if err != nil {
@@ -317,6 +329,82 @@ func TestBoundOfMadeValues(t *testing.T) {
 				t.Errorf("bound %d, cost %d", got, cost)
 			}
 		})
+	}
+}
+
+// sizeOfValue returns a lower bound of the size of a value, as costbound counts it, and the number of its elements.
+func sizeOfValue(v ref.Val) (size, count int) {
+	switch v := v.(type) {
+	case types.String:
+		return utf8.RuneCountInString(string(v)), 0
+	case traits.Mapper:
+		for it := v.Iterator(); it.HasNext() == types.True; count++ {
+			key := it.Next()
+			keySize, _ := sizeOfValue(key)
+			entry, _ := sizeOfValue(v.Get(key))
+			size += keySize + entry
+		}
+	case traits.Lister:
+		for it := v.Iterator(); it.HasNext() == types.True; count++ {
+			element, _ := sizeOfValue(it.Next())
+			size += element
+		}
+	case *types.Optional:
+		if v.HasValue() {
+			return sizeOfValue(v.GetValue())
+		}
+	}
+	return size, count
+}
+
+// TestValuesAreWithinTheirBounds compares random values with the bounds of their sizes and of the numbers of their elements, from which the bound of a
+// cost is made.
+func TestValuesAreWithinTheirBounds(t *testing.T) {
+	t.Parallel()
+	environment, err := cel.NewAdmissionEnvironment()
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler, err := partial.NewAdmissionCompiler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	env, compared := environment.Engine().Env, 0
+	for seed := range uint64(6000) {
+		r := random{rand.New(rand.NewPCG(8, seed))} //nolint:gosec // no secret
+		expression, err := compiler.Compile(r.operand(nil, 1+r.IntN(3)) + " == null")
+		if err != nil {
+			continue
+		}
+		text := strings.TrimSuffix(expression.AdmissionText(), " == null")
+		checked, issues := env.Compile(text)
+		if issues.Err() != nil {
+			continue
+		}
+		bound, ok := costbound.ValueOf(checked.NativeRep())
+		if !ok {
+			continue
+		}
+		program, err := env.Program(checked)
+		if err != nil {
+			continue
+		}
+		for range 4 {
+			object, old := r.object(), r.object()
+			value, _, err := program.Eval(map[string]any{"object": object, "oldObject": old})
+			if err != nil {
+				continue
+			}
+			compared++
+			size, count := sizeOfValue(value)
+			most, counted := bound.Count()
+			if of := max(sizeOf(t, object), sizeOf(t, old)); float64(size) > bound.Bytes(of) || counted && float64(count) > most || bound.IsSmall() && count > 0 {
+				t.Errorf("seed %d: %s\nsize %d of %v for %d bytes, %d elements of %v %t", seed, text, size, bound.Bytes(of), of, count, most, counted)
+			}
+		}
+	}
+	if compared < 1000 {
+		t.Errorf("got %d values: the test compares too little", compared)
 	}
 }
 

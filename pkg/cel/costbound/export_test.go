@@ -11,6 +11,29 @@ import (
 	"github.com/google/cel-go/common/types"
 )
 
+// Value is the bound of the value of an expression.
+type Value struct{ value }
+
+// Bytes returns the bound of the size, for objects of a size.
+func (v Value) Bytes(bytes int) float64 { return v.bytes.at(float64(bytes)) }
+
+// Count returns the bound of the number of elements of a list or a map. It returns false if only the size bounds it.
+func (v Value) Count() (count float64, ok bool) { return v.count, v.counted }
+
+// IsSmall reports whether the value is a number or another value of a small size.
+func (v Value) IsSmall() bool { return v.shape == scalar }
+
+// ValueOf returns the bound of the value of an expression. It returns false if the cost of the expression has no bound.
+func ValueOf(parsed *ast.AST) (Value, bool) {
+	e, err := environment()
+	if err != nil {
+		panic(err)
+	}
+	w := &walk{functions: e.Engine().Env.Functions(), variables: map[string]value{}}
+	result := w.of(parsed.Expr())
+	return Value{result.value}, w.unbounded == ""
+}
+
 // Knows reports whether the bound knows a function with a number of arguments, the receiver among them.
 func Knows(function string, arguments int) bool {
 	switch function {

@@ -201,9 +201,10 @@ func (e *Expression) isShort(n *syntax.Node) bool {
 	case syntax.CallNode:
 		//guard:limited-choices
 		return n.Name == operators.Conditional && e.isShort(n.Args[1]) && e.isShort(n.Args[2])
+	default:
+		reading, ok := e.readingOf(n)
+		return ok && reading.Variable == cel.Request && (slices.Equal(reading.Fields, []string{"userInfo", "groups"}) || slices.Equal(reading.Fields, []string{"userInfo", "extra"}))
 	}
-	reading, ok := e.readingOf(n)
-	return ok && reading.Variable == cel.Request && (slices.Equal(reading.Fields, []string{"userInfo", "groups"}) || slices.Equal(reading.Fields, []string{"userInfo", "extra"}))
 }
 
 // iteratingLast returns a copy of an expression in which those operands of && and || come last that depend on one of the variables and have a macro,

@@ -22,7 +22,7 @@ git -C "${root}" worktree prune
 rm -rf "${tree}"
 git -C "${root}" worktree add --quiet --detach "${tree}" "${revision}"
 trap 'git -C "${root}" worktree remove --force "${tree}"' EXIT
-rm -rf "${tree}/test/places"
+rm -rf "${tree}/test/places" "${tree}/test/testutil/cases"
 mkdir -p "${tree}/test/places" "${tree}/test/testutil/cases"
 cp -R "${root}/test/places/." "${tree}/test/places"
 cp -R "${root}/test/testutil/cases/." "${tree}/test/testutil/cases"

@@ -112,7 +112,7 @@ func (w *walk) special(function string, args []ast.Expr, values []value) result 
 		return w.sum(values[0], values[1])
 	case operators.In, operators.OldIn, "in", "includes":
 		return result{value: small(), cost: w.find(function, values)}
-	case "flatten": // its elements are those of the elements
+	case "flatten": // it returns the elements of all elements
 		//guard:cost-flattened-lists
 		return result{value: value{shape: list, bytes: values[0].bytes}, cost: w.traverse(values...)}
 	case "first", "last":
@@ -144,7 +144,7 @@ func (w *walk) special(function string, args []ast.Expr, values []value) result 
 	return w.products(function, values)
 }
 
-// insert returns the bound of a map with one more entry, or with those of another map.
+// insert returns the bound of a map to which an entry, or all entries of another map, are added.
 func (w *walk) insert(values []value) result {
 	made := value{shape: mapping, bytes: sizes(values), count: values[0].count + 1, counted: values[0].counted}
 	if len(values) > 2 {

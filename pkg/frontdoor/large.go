@@ -126,7 +126,7 @@ func (l *limits) callsOf(name string) *pool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.calls[name] == nil {
-		// Calls have slots of their own, so that slow webhooks do not take those of policies.
+		// Calls have separate slots, so that a slow webhook does not take the slots of policies.
 		l.calls[name] = newSharedPool(maxCalls, errNoCall, errNoCall)
 	}
 	return l.calls[name]

@@ -33,8 +33,8 @@ func userOf(a authorizer.Attributes) user.Info {
 	return &user.DefaultInfo{}
 }
 
-// requirementData returns one requirement of a selector as policies read it. The operators are those of
-// metav1.LabelSelectorRequirement, for fields too.
+// requirementData returns a requirement of a selector as data for policies. Requirements on fields, too, have an operator of
+// metav1.LabelSelectorRequirement.
 func requirementData(key string, operator selection.Operator, values []string) map[string]any {
 	return map[string]any{"key": key, "operator": string(operators[operator]), "values": celeval.ListOf(values)}
 }

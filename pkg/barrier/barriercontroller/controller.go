@@ -42,7 +42,7 @@ import (
 type Config struct {
 	// Client reaches the policies of this server. It must read from the store if no resource version is requested.
 	Client versioned.Interface
-	// Policies are the stored policies: the cluster-wide ones, and those of namespaces.
+	// Policies are the stored ClusterAuthorizationPolicies and AuthorizationPolicies, in this order.
 	Policies controller.Stored
 	// Mappings are the stored mappings. CompileMapping compiles the fields that they exclude. Both are nil if the server stores no mappings.
 	Mappings       controller.Stored

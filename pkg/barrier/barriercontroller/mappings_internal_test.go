@@ -104,7 +104,7 @@ func TestDeletionSeenLate(t *testing.T) {
 	}
 }
 
-// TestPoliciesMissingInAList has policies that are gone when an informer lists them again. Nobody has seen how they were deleted.
+// TestPoliciesMissingInAList has an informer that missed the deletion of a policy, which its next list lacks. Such a policy does not count as deleted.
 func TestPoliciesMissingInAList(t *testing.T) {
 	t.Parallel()
 	unheld := &policyv1alpha1.ClusterAuthorizationPolicy{ObjectMeta: metav1.ObjectMeta{Name: "unheld", UID: "a"}}

@@ -276,8 +276,8 @@ func (l *namespaceLister) Get(name string) (*corev1.Namespace, error) {
 	return nil, errNamespace
 }
 
-// read returns the attributes of a request, and the Namespaces that are known for it: those of the set, the one in data.namespaceObject, and the
-// stored one if the request changes or deletes a Namespace.
+// read returns the attributes of a request, and the Namespaces that are known for it: the Namespaces of the set, data.namespaceObject, and, if the
+// request changes or deletes a Namespace, the old object.
 func (s *Set) read(r *simulation.Request) (a *attributes, known map[string]*corev1.Namespace, err error) {
 	if a, err = attributesOf(r); err != nil {
 		return nil, nil, err

@@ -90,7 +90,7 @@ type policy struct {
 	// Validations are the validations of a ValidatingAdmissionPolicy that refuse the request.
 	Validations []*part `json:"validations,omitempty"`
 
-	// traces has the trace of Condition, or the traces of those Validations of which every value may be shown.
+	// traces has the trace of Condition, or the traces of Validations. A validation with a hidden value has none.
 	traces []*explanation.Trace
 	// isAdmission says that it is a ValidatingAdmissionPolicy.
 	isAdmission bool

@@ -47,7 +47,7 @@ func TestBeyondBounds(t *testing.T) {
 		},
 		{
 			name: "a long quantity", condition: `quantity(object.spec.text) == quantity("1")`, spec: map[string]any{"text": "0." + strings.Repeat("0", 70)},
-			want: policyAlone,
+			want: bothRefuse,
 		},
 		{
 			name: "a long quantity whose condition is true", condition: `quantity(object.spec.text) == quantity("0")`, spec: map[string]any{"text": "0." + strings.Repeat("0", 70)},

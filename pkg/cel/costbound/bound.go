@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package costbound
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"sync"
@@ -18,14 +19,22 @@ import (
 
 // Bound is an upper bound of what some expressions cost for one request. The zero value is the bound of no expressions. A Bound is immutable.
 type Bound struct {
-	expressions []cost
+	expressions []expression
 	unbounded   string
+	// walk is a walk at its beginning.
+	walk walk
+}
+
+// expression is a parsed expression. It has a name if it is a variable.
+type expression struct {
+	name string
+	root ast.Expr
 }
 
 // Cost returns the bound of the cost that cel-go counts, for an object, and a stored object, of at most the given number of bytes as
 // JSON. kube-apiserver ends the evaluation of an expression at cel.CostLimit.
 func (b Bound) Cost(bytes int) uint64 {
-	return b.total(func(e cost) float64 { return min(e.counted.at(float64(bytes)), cel.CostLimit) })
+	return b.total(bytes, func(e cost) float64 { return min(e.counted.plus(e.claimed).at(float64(bytes)), cel.CostLimit) })
 }
 
 // Work returns the bound of all work, in units of a twelfth of a microsecond. A unit of cost is such a unit. It returns math.MaxUint64 if
@@ -34,7 +43,7 @@ func (b Bound) Work(bytes int) uint64 {
 	if b.unbounded != "" {
 		return math.MaxUint64
 	}
-	return b.total(func(e cost) float64 {
+	return b.total(bytes, func(e cost) float64 {
 		counted := e.counted.at(float64(bytes))
 		share := min(1, cel.CostLimit/max(counted, 1))
 		if math.IsInf(counted, 1) {
@@ -44,16 +53,35 @@ func (b Bound) Work(bytes int) uint64 {
 	})
 }
 
-// total returns the sum of a bound over all expressions.
-func (b Bound) total(of func(cost) float64) uint64 {
+// total returns the sum of a bound over all expressions, for objects of a size.
+func (b Bound) total(bytes int, of func(cost) float64) uint64 {
 	total := 0.0
-	for _, e := range b.expressions {
-		total += of(e)
+	costs, _ := b.costs(float64(bytes))
+	for _, c := range costs {
+		total += of(c)
 	}
 	if total >= math.MaxInt64 {
 		return math.MaxUint64
 	}
 	return uint64(math.Ceil(total))
+}
+
+// costs returns the costs of the expressions for objects of a size, and the name of a function whose work no limit ends, or "".
+func (b Bound) costs(size float64) (costs []cost, unbounded string) {
+	w := b.walk
+	w.variables, w.size = map[string]value{}, size
+	for _, e := range b.expressions {
+		r := w.of(e.root)
+		if e.name != "" {
+			w.variables[e.name] = r.value
+		}
+		costs = append(costs, r.cost)
+		unbounded = cmp.Or(unbounded, w.unbounded)
+		if r.cost.unseen.isInfinite() {
+			unbounded = cmp.Or(unbounded, "a function of two values of any size")
+		}
+	}
+	return costs, unbounded
 }
 
 // Unbounded returns the name of a function whose work in one expression no limit ends, or "".
@@ -70,39 +98,37 @@ func Of(policy *admissionregistrationv1.ValidatingAdmissionPolicy) (Bound, error
 		return Bound{}, err
 	}
 	env := e.Engine().Env
-	b, w := Bound{}, &walk{functions: env.Functions(), object: typesOfObject(policy.Spec.MatchConstraints), variables: map[string]value{}}
+	b := Bound{walk: walk{functions: env.Functions(), object: typesOfObject(policy.Spec.MatchConstraints), isValidated: areValidated(policy.Spec.MatchConstraints)}}
 	var mistake error
-	add := func(text string) value {
+	add := func(name, text string) {
 		parsed, issues := env.Parse(text)
-		if mistake == nil {
-			mistake = issues.Err()
+		if mistake = cmp.Or(mistake, issues.Err()); mistake == nil {
+			b.expressions = append(b.expressions, expression{name, parsed.NativeRep().Expr()})
 		}
-		if mistake != nil {
-			return value{}
-		}
-		result := w.of(parsed.NativeRep().Expr())
-		b.expressions = append(b.expressions, result.cost)
-		switch {
-		case w.unbounded != "":
-			b.unbounded = w.unbounded
-		case result.cost.unseen.isInfinite():
-			b.unbounded = "a function of two values of any size"
-		}
-		return result.value
 	}
 	for _, c := range policy.Spec.MatchConditions {
-		add(c.Expression)
+		add("", c.Expression)
 	}
 	for _, v := range policy.Spec.Variables {
-		w.variables[v.Name] = add(v.Expression)
+		add(v.Name, v.Expression)
 	}
 	for _, v := range policy.Spec.Validations {
-		add(v.Expression)
+		add("", v.Expression)
 	}
 	if mistake != nil {
 		return Bound{}, fmt.Errorf("expression %w: %w", cel.ErrCompile, mistake)
 	}
+	_, b.unbounded = b.costs(math.Inf(1))
 	return b, nil
+}
+
+// literalInt returns the number of an integer literal.
+func literalInt(e ast.Expr) (float64, bool) {
+	if e.Kind() != ast.LiteralKind {
+		return 0, false
+	}
+	n, ok := e.AsLiteral().Value().(int64)
+	return float64(n), ok
 }
 
 // literalText returns the text of a string literal.

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/debug"
 	"github.com/google/cel-go/common/operators"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -25,26 +26,33 @@ const (
 	perSelectorByte = 30
 	// charactersPerUnit is how many characters are counted for one unit: cel-go needs the number to know what a call costs. It does
 	// not matter for texts of at most shortText.
-	charactersPerUnit, shortText = 256, 512
+	charactersPerUnit, shortText = 32, 512
 	// perPart is the price of each byte of values that are compared, or walked through. A part has two bytes at least.
 	perPart = 1.2
-	// matchesPerUnit is how many instructions of a pattern are tried on a character for one unit.
-	matchesPerUnit = 16
-	// perParsed is the price of a character that is parsed, as part of a number, a time or an address, or copied.
-	perParsed = 0.1
-	// comparedPerUnit is how many characters indexOf compares for one unit.
-	comparedPerUnit = 64
+	// matchesPerUnit is how many instructions of a pattern are tried on a character for one unit, and perMatch the price of a match that is returned.
+	matchesPerUnit, perMatch = 3, 6
+	// perParsed is the price of a character that is parsed, as part of a number, a time or an address, and perCopied that of one that is copied.
+	perParsed, perCopied = 0.1, 0.01
+	// comparedPerUnit is how many characters of two texts are compared for one unit, and perFound the price of an element that is compared with a text.
+	comparedPerUnit, perFound = 64, 0.5
 	// perSorted is the price of an element of a list that is sorted.
 	perSorted = 10
-	// numberBytes is the most that a number has when it is formatted: 309 digits, a sign, a point, and as many decimals as cel-go allows.
-	numberBytes = 420
+	// perVersion is the price of a character of a semantic version that is parsed or compared, and perZone that of looking up a time zone.
+	perVersion, perZone = 1.5, 1000
+	// numberBytes is the most that a number has when it is formatted: 309 digits, a sign, a point, and as many decimals as cel-go allows. In a list or
+	// a map it has at most numberPerByte for each byte as JSON, as 1e308 has.
+	numberBytes, numberPerByte = 420, 60
+	// messagesBytes is the most that the messages of a named format have.
+	messagesBytes = 1000
+	// deepest is the depth to which JSON is decoded.
+	deepest = 10_000
 	// formatBytes is the largest pattern of a named format, in characters and in instructions.
 	formatBytes, formatInstructions = 512, 2048
 )
 
 // constant are functions that take no longer for larger arguments.
 var constant = sets.New(strings.Fields(`!_ -_ _%_ _*_ _-_ _/_ @not_strictly_false __not_strictly_false__ _&&_ _||_ type hasValue optional.none
-	allowed reason error errored group resource subresource namespace name path serviceAccount add sub sign compareTo isGreaterThan isLessThan isInteger asInteger asApproximateFloat
+	allowed reason error errored group resource subresource namespace name path serviceAccount add sub sign isInteger asInteger asApproximateFloat
 	major minor patch family isGlobalUnicast isLinkLocalMulticast isLinkLocalUnicast isLoopback isMask isUnspecified masked prefixLength
 	format.byte format.date format.datetime format.dns1035Label format.dns1035LabelPrefix format.dns1123Label
 	format.dns1123LabelPrefix format.dns1123Subdomain format.dns1123SubdomainPrefix format.labelValue format.qualifiedName format.uri format.uuid`)...)
@@ -53,15 +61,17 @@ var constant = sets.New(strings.Fields(`!_ -_ _%_ _*_ _-_ _/_ @not_strictly_fals
 var passing = sets.New(strings.Fields("dyn optional.of optional.ofNonZeroValue value or orValue optional.unwrap unwrapOpt")...)
 
 // parsing are functions that read their arguments once, and return a small value.
-var parsing = sets.New(strings.Fields(`bool double int uint duration timestamp quantity isQuantity semver isSemver ip isIP ip.isCanonical cidr isCIDR containsIP containsCIDR isURL format.named
-	getDate getDayOfMonth getDayOfWeek getDayOfYear getFullYear getHours getMilliseconds getMinutes getMonth getSeconds`)...)
+var parsing = sets.New(strings.Fields(`bool double int uint duration timestamp ip isIP ip.isCanonical cidr isCIDR containsIP containsCIDR isURL format.named`)...)
+
+// dating are functions that return a part of a time, in a time zone if there is one.
+var dating = sets.New(strings.Fields("getDate getDayOfMonth getDayOfWeek getDayOfYear getFullYear getHours getMilliseconds getMinutes getMonth getSeconds")...)
 
 // ordering are the operators that compare numbers and texts.
 var ordering = sets.New(strings.Fields("_<_ _<=_ _>_ _>=_")...)
 
 // copying are functions that return a text, or a URL, that is about as long as their arguments. Of counting, cel-go counts each character.
 var (
-	copying  = sets.New(strings.Fields("string charAt strings.quote find url getEscapedPath getHost getHostname getPort getScheme")...)
+	copying  = sets.New(strings.Fields("string charAt getHost getHostname getPort getScheme")...)
 	counting = sets.New(strings.Fields("bytes lowerAscii upperAscii substring trim")...)
 )
 
@@ -93,8 +103,11 @@ func (w *walk) own(function string, args []ast.Expr, results []result) result {
 		return result{value: small(), cost: counted(values[1])}
 	case parsing.Has(function):
 		return result{value: small(), cost: w.reads(values...).plus(work(sizes(values).times(perParsed)))}
+	case dating.Has(function):
+		//guard:cost-time-zones
+		return result{value: small(), cost: w.reads(values...).plus(work(fixed(perZone * float64(len(values)-1))))}
 	case counting.Has(function):
-		return result{value: textOf(sizes(values)), cost: counted(values...)}
+		return result{value: textOf(sizes(values)), cost: w.reads(values...).plus(work(sizes(values).times(perParsed)))}
 	case copying.Has(function):
 		return result{value: textOf(sizes(values)), cost: w.reads(values...).plus(work(sizes(values).times(perParsed)))}
 	case listing.Has(function):
@@ -113,18 +126,21 @@ func (w *walk) special(function string, args []ast.Expr, values []value) result 
 	case operators.In, operators.OldIn, "in", "includes":
 		return result{value: small(), cost: w.find(function, values)}
 	case "flatten": // it returns the elements of all elements
-		//guard:cost-flattened-lists
-		return result{value: value{shape: list, bytes: values[0].bytes}, cost: w.traverse(values...)}
+		return w.flatten(args, values)
 	case "first", "last":
 		//guard:cost-ends-of-lists
 		return result{value: values[0].entry(values[0].bytes), cost: units(1)}
 	case "format":
-		clauses := values[0].bytes.times(0.5)
+		clauses, perByte := values[0].bytes.times(0.5), 2.0
 		if pattern, ok := literalText(args[0]); ok {
 			clauses = fixed(float64(strings.Count(pattern, "%")))
 		}
+		//guard:cost-formatted-lists
+		if !values[1].isFlat {
+			perByte = numberPerByte
+		}
 		//guard:cost-formatted-numbers
-		made := sizes(values).times(2).plus(clauses.times(numberBytes))
+		made := values[0].bytes.plus(values[1].bytes.times(perByte), clauses.times(numberBytes))
 		return result{value: textOf(made), cost: w.reads(values...).plus(work(made.times(perPart).plus(fixed(100))))}
 	case "getQuery":
 		return result{value: value{shape: mapping, bytes: values[0].bytes.times(2)}, cost: w.reads(values...).plus(work(sizes(values).times(perParsed)))}
@@ -133,15 +149,92 @@ func (w *walk) special(function string, args []ast.Expr, values []value) result 
 	case "check":
 		return result{value: small(), cost: units(perCheck)}
 	case "fieldSelector", "labelSelector":
-		return result{value: small(), cost: units(20).plus(work(values[1].bytes.times(perSelectorByte)))}
-	case "matches", "findAll", "validate":
+		return result{value: small(), cost: units(20).plus(cost{counted: values[1].bytes.times(perSelectorByte), unseen: values[1].bytes.times(perSelectorByte)})}
+	case "matches", "find", "findAll", "validate":
 		return w.match(function, args, values)
+	case "strings.quote": // it writes two characters for a quotation mark
+		//guard:cost-quotes
+		return result{value: textOf(values[0].bytes.times(2).plus(fixed(2))), cost: w.reads(values...).plus(work(sizes(values).times(2 * perParsed)))}
+	case "url": // two are compared as texts that are made for it
+		return result{value: value{bytes: values[0].bytes}, cost: w.reads(values...).plus(work(sizes(values).times(perParsed)))}
+	case "getEscapedPath":
+		return result{value: textOf(values[0].bytes.times(3)), cost: w.reads(values...).plus(work(sizes(values).times(perParsed)))}
+	case "quantity", "isQuantity":
+		return w.quantity(function, args, values)
+	case "semver", "isSemver":
+		//guard:cost-versions
+		return result{value: value{bytes: values[0].bytes}, cost: w.reads(values...).plus(work(sizes(values).times(perVersion)))}
+	case "compareTo", "isGreaterThan", "isLessThan": // versions or quantities
+		return result{value: small(), cost: units(1).plus(work(sizes(values).times(perVersion)))}
 	case "sort", "@sortByAssociatedKeys":
 		return result{value: values[0], cost: w.traverse(values...).plus(work(values[0].elements().times(perSorted)))}
 	case "lists.range":
 		return w.numbers(args[0])
 	}
 	return w.products(function, values)
+}
+
+// flatten returns the bound of a list of the elements of the elements of a list, to a depth that must be a literal.
+func (w *walk) flatten(args []ast.Expr, values []value) result {
+	depth := 1.0
+	if len(args) > 1 {
+		literal, ok := literalInt(args[1])
+		//guard:cost-flattened-depth
+		if !ok {
+			return w.isUnbounded("flatten")
+		}
+		depth = min(max(literal, 1), deepest)
+	}
+	//guard:cost-flattened-lists
+	r := result{value: value{shape: list, bytes: values[0].bytes}, cost: w.traverse(values...)}
+	r.cost.unseen = r.cost.unseen.times(depth)
+	return r
+}
+
+// quantity returns the bound of parsing a quantity. It has none for any text: 1e-9999999 takes seconds.
+func (w *walk) quantity(function string, args []ast.Expr, values []value) result {
+	_, isLiteral := literalText(args[0])
+	//guard:cost-quantities
+	if !isLiteral && !isPlain(args[0]) && !values[0].types.areQuantities() {
+		return w.isUnbounded(function)
+	}
+	return result{value: small(), cost: w.reads(values...).plus(work(sizes(values).times(perParsed)))}
+}
+
+// isPlain reports whether an expression is a text that is parsed as a quantity quickly:
+// size(x) <= 64 && !x.matches("[eE][+-]?[0-9]{4}") ? x : "a message".
+func isPlain(e ast.Expr) bool {
+	choice, ok := callOf(operators.Conditional, e)
+	if !ok || !isMessage(choice[2]) {
+		return false
+	}
+	both, ok := callOf(operators.LogicalAnd, choice[0])
+	if !ok {
+		return false
+	}
+	limit, isLimited := limitOf(both[0], choice[1])
+	negated, ok := callOf(operators.LogicalNot, both[1])
+	if !ok || !isLimited || limit > guard.MaxQuantityBytes {
+		return false
+	}
+	matches, ok := callOf("matches", negated[0])
+	if !ok || debug.ToDebugString(matches[0]) != debug.ToDebugString(choice[1]) {
+		return false
+	}
+	pattern, ok := literalText(matches[1])
+	return ok && pattern == guard.LargeExponent
+}
+
+// callOf returns the arguments of a call of a function, the receiver among them, and false if the expression is no such call.
+func callOf(function string, e ast.Expr) ([]ast.Expr, bool) {
+	if e.Kind() != ast.CallKind || e.AsCall().FunctionName() != function {
+		return nil, false
+	}
+	args := e.AsCall().Args()
+	if e.AsCall().IsMemberFunction() {
+		args = append([]ast.Expr{e.AsCall().Target()}, args...)
+	}
+	return args, true
 }
 
 // insert returns the bound of a map to which an entry, or all entries of another map, are added.
@@ -246,15 +339,19 @@ func (w *walk) compare(a, b value) cost {
 // sum returns the bound of the sum of two texts, lists or numbers.
 func (w *walk) sum(a, b value) result {
 	v := value{bytes: a.bytes.plus(b.bytes)}
+	//guard:cost-sums
+	total := cost{counted: fixed(1), claimed: counted(a, b).counted, unseen: v.bytes.times(perCopied)}
 	switch {
 	case a.shape == scalar && b.shape == scalar:
 		return result{value: small(), cost: units(1)}
-	case a.shape == list || b.shape == list:
-		v.shape, v.count, v.counted = list, a.count+b.count, a.counted && b.counted
 	case a.shape == text || b.shape == text:
 		v.shape = text
+		return result{value: v, cost: total}
+	case a.shape == list || b.shape == list:
+		v.shape, v.count, v.counted = list, a.count+b.count, a.counted && b.counted
 	}
-	return result{value: v, cost: counted(a, b)}
+	// An element of the first one of many lists is taken out of each sum.
+	return result{value: v, cost: total.plus(work(v.elements().times(2 * perFound)))}
 }
 
 // find returns the cost of looking for a value in a list, or in the keys of a map.
@@ -270,7 +367,8 @@ func (w *walk) find(function string, values []value) cost {
 	if in.shape == mapping {
 		return total
 	}
-	total.counted = total.counted.plus(in.elements())
+	//guard:cost-found-elements
+	total = total.plus(cost{claimed: in.elements(), unseen: in.elements().times(perFound)})
 	if wanted.shape == scalar || wanted.shape == text || wanted.bytes.isFixed() {
 		return total
 	}
@@ -281,6 +379,10 @@ func (w *walk) find(function string, values []value) cost {
 func (w *walk) pairs(a, b value) cost {
 	count := a.elements().plus(fixed(1)).multiplied(b.elements().plus(fixed(1)))
 	parts := a.bytes.multiplied(b.elements().plus(fixed(1))).plus(b.bytes.multiplied(a.elements().plus(fixed(1)))).times(perPart)
+	//guard:cost-pairs-of-texts
+	if a.isFlat || b.isFlat {
+		parts = parts.times(1 / (perPart * comparedPerUnit))
+	}
 	return cost{counted: count.times(2)}.plus(work(count.plus(parts)))
 }
 
@@ -295,24 +397,32 @@ func (w *walk) match(function string, args []ast.Expr, values []value) result {
 		if !ok {
 			return w.isUnbounded(function)
 		}
-		length, instructions = float64(len(pattern)), float64(guard.PatternSize(pattern))
+		length, instructions = float64(len(pattern)), float64(guard.PatternWidth(pattern))
 	}
 	steps := searched.bytes.plus(fixed(1)).times(perByte).plus(fixed(1)).times(math.Ceil(length/4) + 1)
 	found := result{value: value{bytes: searched.bytes.times(4).plus(fixed(2))}, cost: cost{counted: steps}.plus(counted(values...))}
 	found.cost = found.cost.plus(work(searched.bytes.times(instructions / matchesPerUnit)))
-	if function == "matches" {
+	switch function {
+	case "matches":
 		found.value = small()
+	case "find":
+		found.value = textOf(searched.bytes)
+	case "findAll":
+		//guard:cost-matches-returned
+		found.cost = found.cost.plus(work(searched.bytes.plus(fixed(1)).times(perMatch)))
+	case "validate":
+		//guard:cost-messages
+		found.bytes = found.bytes.plus(fixed(messagesBytes))
 	}
 	return found
 }
 
 // numbers returns the bound of a list of numbers, which must have a literal length.
 func (w *walk) numbers(length ast.Expr) result {
-	if length.Kind() == ast.LiteralKind {
-		if n, ok := length.AsLiteral().Value().(int64); ok {
-			count := math.Max(float64(n), 0)
-			return result{value: value{shape: list, bytes: fixed(count * scalarBytes), count: count, counted: true}, cost: work(fixed(2 * count))}
-		}
+	n, ok := literalInt(length)
+	if !ok {
+		return w.isUnbounded("lists.range")
 	}
-	return w.isUnbounded("lists.range")
+	count := max(n, 0)
+	return result{value: value{shape: list, bytes: fixed(count * scalarBytes), count: count, counted: true, isFlat: true}, cost: work(fixed(2 * count))}
 }

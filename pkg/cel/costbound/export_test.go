@@ -6,6 +6,9 @@ SPDX-License-Identifier: Apache-2.0
 package costbound
 
 import (
+	"math"
+	"slices"
+
 	"github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
@@ -29,7 +32,7 @@ func ValueOf(parsed *ast.AST) (Value, bool) {
 	if err != nil {
 		panic(err)
 	}
-	w := &walk{functions: e.Engine().Env.Functions(), variables: map[string]value{}}
+	w := &walk{functions: e.Engine().Env.Functions(), variables: map[string]value{}, isValidated: true, size: math.Inf(1)}
 	result := w.of(parsed.Expr())
 	return Value{result.value}, w.unbounded == ""
 }
@@ -46,8 +49,11 @@ func Knows(function string, arguments int) bool {
 	for range max(arguments, 1) {
 		args, results = append(args, factory.NewLiteral(0, types.IntOne)), append(results, result{value: textOf(none)})
 	}
-	if function == "matches" || function == "find" || function == "findAll" {
+	if slices.Contains([]string{"matches", "find", "findAll"}, function) {
 		args[1] = factory.NewLiteral(0, types.String("a"))
+	}
+	if function == "quantity" || function == "isQuantity" {
+		args[0] = factory.NewLiteral(0, types.String("1"))
 	}
 	_ = w.own(function, args, results)
 	return w.unbounded == ""

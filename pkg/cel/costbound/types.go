@@ -74,15 +74,20 @@ func shapeOf(t reflect.Type) shape {
 	return scalar
 }
 
-// field returns the types of a field with a JSON name, and false if no type has such a field.
-func (ts goTypes) field(name string) (result goTypes, ok bool) {
+// areQuantities reports whether values of the types are quantities.
+func (ts goTypes) areQuantities() bool {
+	return len(ts) > 0 && !slices.ContainsFunc(ts, func(t reflect.Type) bool { return t != reflect.TypeFor[resource.Quantity]() })
+}
+
+// field returns the types of a field with a JSON name. A newer kube-apiserver may have fields that no type has.
+func (ts goTypes) field(name string) goTypes {
 	var found []reflect.Type
 	for _, t := range ts {
 		if f, ok := fieldOf(t, name); ok {
 			found = append(found, f)
 		}
 	}
-	return typesOf(found), len(found) > 0
+	return typesOf(found)
 }
 
 // fieldOf returns the type of a field, or of the values of a map.
@@ -169,6 +174,17 @@ func typesOfObject(constraints *admissionregistrationv1.MatchResources) goTypes 
 		}
 	}
 	return typesOf(found)
+}
+
+// areValidated reports whether kube-apiserver validates the metadata of the objects that constraints match before admission. Of what is created with the
+// name of its object, such as a binding, it does not.
+func areValidated(constraints *admissionregistrationv1.MatchResources) bool {
+	return constraints == nil || !slices.ContainsFunc(constraints.ResourceRules, func(rule admissionregistrationv1.NamedRuleWithOperations) bool {
+		return slices.ContainsFunc(rule.Resources, func(path string) bool {
+			_, sub, _ := strings.Cut(path, "/")
+			return !slices.Contains([]string{"", "status", "scale", "resize", "ephemeralcontainers", "finalize", "approval"}, sub)
+		})
+	})
 }
 
 // resourceWithKind returns the resource whose kind the objects of a resource or subresource have.

@@ -33,6 +33,8 @@ type value struct {
 	// path is the path of fields of the request where the value is, or "".
 	path  string
 	types goTypes
+	// isFlat says that the elements of a list are texts, numbers and other values of a small size.
+	isFlat bool
 	// keys and each bound the bytes of every key and every element, if they are not 0.
 	keys, each float64
 }
@@ -81,7 +83,7 @@ func typed(v value, ts goTypes) value {
 
 // field returns a field of the value.
 func (v value) field(name string) value {
-	ts, exists := v.types.field(name)
+	ts := v.types.field(name)
 	switch {
 	//guard:cost-names-with-dots
 	case v.path != "" && strings.Contains(name, "."): // which could look like the path of another field
@@ -90,7 +92,7 @@ func (v value) field(name string) value {
 		return fieldAt(v.path+"."+name, ts)
 	case v.each > 0:
 		return textOf(fixed(v.each))
-	case v.shape == scalar, len(v.types) > 0 && !exists:
+	case v.shape == scalar:
 		return small() // an error
 	}
 	return typed(value{bytes: v.bytes}, ts)
@@ -110,8 +112,10 @@ func fieldAt(path string, ts goTypes) value {
 		return value{shape: mapping, bytes: fixed(maxGroups * nameBytes), path: path}
 	case "request.userInfo.groups":
 		return value{shape: list, bytes: fixed(maxGroups * nameBytes), count: maxGroups, counted: true, each: nameBytes}
-	case "request.userInfo.extra", "request.options":
+	case "request.userInfo.extra":
 		return value{bytes: fixed(maxGroups * nameBytes), count: maxGroups, counted: true}
+	case "request.options": // a body of a deletion has them
+		return value{bytes: bytesOf(path)}
 	case "request.dryRun":
 		return small()
 	}
@@ -175,6 +179,7 @@ func (v value) union(o value) value {
 	if v.shape == o.shape {
 		u.shape = v.shape
 	}
+	u.isFlat = v.isFlat && o.isFlat
 	if v.counted && o.counted {
 		u.count, u.counted = max(v.count, o.count), true
 	}

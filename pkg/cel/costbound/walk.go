@@ -23,6 +23,8 @@ import (
 type cost struct {
 	// counted is the cost that cel-go counts, and limits.
 	counted form
+	// claimed is the cost that cel-go counts if it knows the types of values while it compiles. Its work is in unseen.
+	claimed form
 	// searched is the work of the cost tracker while it counts, which is in proportion to counted.
 	searched form
 	// unseen is all other work that cel-go does not count.
@@ -35,7 +37,7 @@ func units(n float64) cost { return cost{counted: fixed(n)} }
 func work(f form) cost { return cost{unseen: f} }
 
 func (c cost) combined(o cost, combine func(a, b form) form) cost {
-	return cost{counted: combine(c.counted, o.counted), searched: combine(c.searched, o.searched), unseen: combine(c.unseen, o.unseen)}
+	return cost{counted: combine(c.counted, o.counted), claimed: combine(c.claimed, o.claimed), searched: combine(c.searched, o.searched), unseen: combine(c.unseen, o.unseen)}
 }
 
 func (c cost) plus(others ...cost) cost {
@@ -45,7 +47,9 @@ func (c cost) plus(others ...cost) cost {
 	return c
 }
 
-func (c cost) isInfinite() bool { return c.counted.isInfinite() || c.unseen.isInfinite() }
+func (c cost) isInfinite() bool {
+	return c.counted.isInfinite() || c.claimed.isInfinite() || c.unseen.isInfinite()
+}
 
 func (c cost) larger(o cost) cost { return c.combined(o, form.larger) }
 
@@ -80,6 +84,10 @@ type walk struct {
 	mappings []string
 	// counts are the numbers of steps of the macros around the part of the expression, from the outermost one.
 	counts []float64
+	// isValidated says that kube-apiserver has validated the metadata of the object.
+	isValidated bool
+	// size is the largest size of the object, for the numbers of steps.
+	size float64
 	// unbounded is a function whose work has no bound.
 	unbounded string
 }
@@ -102,6 +110,9 @@ func (w *walk) whatever(e ast.Expr) result {
 	switch e.Kind() {
 	case ast.LiteralKind:
 		if literal, ok := literalText(e); ok {
+			return result{value: textOf(fixed(float64(len(literal))))}
+		}
+		if literal, ok := e.AsLiteral().Value().([]byte); ok {
 			return result{value: textOf(fixed(float64(len(literal))))}
 		}
 		return result{value: small()}
@@ -139,13 +150,15 @@ func (w *walk) read() cost {
 }
 
 func (w *walk) ident(name string) value {
-	for _, s := range slices.Backward(w.scopes) {
-		if s.name == name {
-			return s.value
-		}
+	if s := w.scopeOf(name); s != nil {
+		return s.value
 	}
-	switch name {
+	switch name = strings.TrimPrefix(name, "."); name {
 	case "object", "oldObject":
+		//guard:cost-objects-not-validated
+		if !w.isValidated {
+			return typed(value{shape: mapping, bytes: bytesOf(name)}, w.object)
+		}
 		return fieldAt(name, w.object)
 	case "namespaceObject":
 		return fieldAt(name, namespaceTypes)
@@ -155,9 +168,19 @@ func (w *walk) ident(name string) value {
 	return small() // variables and authorizer, whose fields are values of their own
 }
 
+// scopeOf returns the variable of a macro with a name, or nil. A name with a leading dot is none.
+func (w *walk) scopeOf(name string) *scope {
+	for i := range slices.Backward(w.scopes) {
+		if w.scopes[i].name == name {
+			return &w.scopes[i]
+		}
+	}
+	return nil
+}
+
 // isVariables reports whether an expression is the variable that has the variables of the policy.
 func (w *walk) isVariables(e ast.Expr) bool {
-	return e.Kind() == ast.IdentKind && e.AsIdent() == "variables" && !slices.ContainsFunc(w.scopes, func(s scope) bool { return s.name == "variables" })
+	return e.Kind() == ast.IdentKind && strings.TrimPrefix(e.AsIdent(), ".") == "variables" && w.scopeOf(e.AsIdent()) == nil
 }
 
 func (w *walk) selected(s ast.SelectExpr) result {
@@ -176,12 +199,13 @@ func (w *walk) selected(s ast.SelectExpr) result {
 func (w *walk) literal(e ast.Expr) result {
 	parts := guard.Elements(e)
 	count := float64(len(parts))
-	r := result{value: value{shape: list, count: count, counted: true}, cost: units(10 + count)}
+	r := result{value: value{shape: list, count: count, counted: true, isFlat: true}, cost: units(10 + count)}
 	if e.Kind() == ast.MapKind {
 		r = result{value: value{shape: mapping, count: count / 2, counted: true}, cost: units(30 + count/2)}
 	}
 	for _, part := range parts {
 		found := w.of(part)
+		r.isFlat = r.isFlat && (found.shape == text || found.shape == scalar)
 		r.bytes, r.cost = r.bytes.plus(found.bytes, fixed(2)), r.cost.plus(found.cost)
 	}
 	return r
@@ -200,6 +224,8 @@ func (w *walk) comprehension(c ast.ComprehensionExpr) result {
 		return w.isUnbounded("a macro over a list or a map of any length")
 	}
 	if over.count > 0 {
+		//guard:cost-small-objects
+		over.count = min(over.count, max(over.bytes.times(1/over.types.leastElement()).at(w.size), 1))
 		w.counts = append(w.counts, over.count)
 		part := w.newPart()
 		totals := map[string]form{part: over.bytes}
@@ -268,19 +294,14 @@ func (w *walk) entryOf(of value, key ast.Expr) (value, bool) {
 	if key.Kind() != ast.IdentKind {
 		return value{}, false
 	}
-	for _, s := range slices.Backward(w.scopes) {
-		if s.name != key.AsIdent() {
-			continue
-		}
-		if s.totals == nil {
-			return value{}, false
-		}
-		part := w.newPart()
-		s.totals[part] = of.bytes
-		_, entry := of.element(part)
-		return entry, true
+	s := w.scopeOf(key.AsIdent())
+	if s == nil || s.totals == nil {
+		return value{}, false
 	}
-	return value{}, false
+	part := w.newPart()
+	s.totals[part] = of.bytes
+	_, entry := of.element(part)
+	return entry, true
 }
 
 func (w *walk) call(e ast.Expr) result {
@@ -350,35 +371,44 @@ func (w *walk) functionOf(c ast.CallExpr) (name string, args []ast.Expr) {
 	}
 	if target := c.Target(); target.Kind() == ast.IdentKind {
 		qualified := target.AsIdent() + "." + c.FunctionName()
-		if isShadowed := slices.ContainsFunc(w.scopes, func(s scope) bool { return s.name == target.AsIdent() }); !isShadowed && w.functions[qualified] != nil {
+		if w.scopeOf(target.AsIdent()) == nil && w.functions[qualified] != nil {
 			return qualified, c.Args()
 		}
 	}
 	return c.FunctionName(), append([]ast.Expr{c.Target()}, c.Args()...)
 }
 
-// conditional returns the bound of a choice. In size(x) <= 1000 ? x : other, x has at most 1000 elements.
+// conditional returns the bound of a choice. In size(x) <= 1000 ? x : "a message", x has at most 1000 elements, and no macro iterates over the message.
 func conditional(args []ast.Expr, results []result) result {
 	a, b := results[1], results[2]
 	r := result{value: a.union(b.value), cost: results[0].cost.plus(a.cost.larger(b.cost))}
-	if limit, ok := limitOf(args[0], args[1]); ok {
+	//guard:cost-limits
+	if limit, ok := limitOf(args[0], args[1]); ok && limit >= 0 && isMessage(args[2]) {
+		bytes := r.bytes
 		r.value = a.value
-		r.count, r.counted, r.path = limit, true, ""
+		r.bytes, r.count, r.counted, r.path, r.isFlat = bytes, limit, true, "", false
 	}
 	return r
 }
 
+// isMessage reports whether an expression is a text literal, perhaps in dyn.
+func isMessage(e ast.Expr) bool {
+	if of := argumentOf("dyn", e); of != nil {
+		e = of
+	}
+	_, ok := literalText(e)
+	return ok
+}
+
 // limitOf returns the number of elements to which a condition limits a value.
 func limitOf(condition, of ast.Expr) (limit float64, ok bool) {
-	if condition.Kind() != ast.CallKind || condition.AsCall().FunctionName() != operators.LessEquals {
+	compared, ok := callOf(operators.LessEquals, condition)
+	if !ok {
 		return 0, false
 	}
-	size, most := condition.AsCall().Args()[0], condition.AsCall().Args()[1]
-	if size.Kind() != ast.CallKind || size.AsCall().FunctionName() != "size" || size.AsCall().IsMemberFunction() || most.Kind() != ast.LiteralKind {
-		return 0, false
-	}
-	n, ok := most.AsLiteral().Value().(int64)
-	return float64(n), ok && debug.ToDebugString(size.AsCall().Args()[0]) == debug.ToDebugString(of)
+	size, isSize := callOf("size", compared[0])
+	limit, ok = literalInt(compared[1])
+	return limit, ok && isSize && debug.ToDebugString(size[0]) == debug.ToDebugString(of)
 }
 
 // index returns the bound of an index, or of the selection of an optional field.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/internal/guard"
 	"github.com/proviso-authz/proviso/pkg/cel/internal/syntax"
 )
 
@@ -160,33 +161,58 @@ func mayQuote(n *syntax.Node, secret sets.Set[string]) string {
 const maxElements = 1000
 
 // AdmissionText returns a text of an expression of a ValidatingAdmissionPolicy that costs kube-apiserver less. A macro over more than 1000
-// elements is an error. Those operands of && and || come last that read one of the variables and have a macro. Otherwise the text has the same
-// value.
+// elements is an error, and so are the operator in within a macro, and a quantity that would take long to parse. Those operands of && and || come last that
+// read one of the variables and have a macro. Otherwise the text has the same value.
 func (e *Expression) AdmissionText(variables ...cel.Variable) string {
-	return e.limited(iteratingLast(e.tree, namesOf(variables))).Text()
+	return e.limited(iteratingLast(e.tree, namesOf(variables)), false).Text()
 }
 
-// limited returns a copy of an expression in which a macro over more than maxElements elements is an error: its range x is
-// size(x) <= maxElements ? x : dyn(message), and it is an error to iterate over the message.
-func (e *Expression) limited(n *syntax.Node) *syntax.Node {
+// limited returns a copy of an expression in which a macro over more than maxElements elements is an error, and within a macro also to look for a value in
+// more: such a range x is size(x) <= maxElements ? x : dyn(message), and it is an error to look into the message.
+func (e *Expression) limited(n *syntax.Node, isRepeated bool) *syntax.Node {
 	duplicate := *n
+	isLoop := n.Kind == syntax.MacroNode && n.Name != "optMap" && n.Name != "optFlatMap"
 	if n.Target != nil {
-		duplicate.Target = e.limited(n.Target)
+		duplicate.Target = e.limited(n.Target, isRepeated)
 	}
 	duplicate.Args = make([]*syntax.Node, 0, len(n.Args))
 	for _, arg := range n.Args {
-		duplicate.Args = append(duplicate.Args, e.limited(arg))
+		duplicate.Args = append(duplicate.Args, e.limited(arg, isRepeated || isLoop))
 	}
+	switch {
 	//guard:limited-macros
-	if n.Kind == syntax.MacroNode && !e.isShort(n.Target) && n.Name != "optMap" && n.Name != "optFlatMap" {
-		over, call := duplicate.Target, func(name string, args ...*syntax.Node) *syntax.Node {
-			return &syntax.Node{Kind: syntax.CallNode, Name: name, Args: args}
-		}
-		message := types.String(fmt.Sprintf("more than %d elements", maxElements))
-		duplicate.Target = call(operators.Conditional,
-			call(operators.LessEquals, call("size", over), &syntax.Node{Value: types.Int(maxElements)}), over, call("dyn", &syntax.Node{Value: message}))
+	case isLoop && !e.isShort(n.Target):
+		duplicate.Target = few(duplicate.Target)
+	//guard:limited-in
+	case isRepeated && n.Kind == syntax.CallNode && n.Name == operators.In && !e.isShort(n.Args[1]):
+		duplicate.Args[1] = few(duplicate.Args[1])
+	//guard:limited-quantities
+	case n.Kind == syntax.CallNode && (n.Name == "quantity" || n.Name == "isQuantity") && n.Args[0].Value == nil:
+		duplicate.Args[0] = plain(duplicate.Args[0])
 	}
 	return &duplicate
+}
+
+func call(name string, args ...*syntax.Node) *syntax.Node {
+	return &syntax.Node{Kind: syntax.CallNode, Name: name, Args: args}
+}
+
+// hasAtMost returns whether a value has at most a number of elements or letters.
+func hasAtMost(n int, of *syntax.Node) *syntax.Node {
+	return call(operators.LessEquals, call("size", of), &syntax.Node{Value: types.Int(n)})
+}
+
+// few returns a value if it has at most maxElements elements, and otherwise a message.
+func few(of *syntax.Node) *syntax.Node {
+	message := types.String(fmt.Sprintf("more than %d elements", maxElements))
+	return call(operators.Conditional, hasAtMost(maxElements, of), of, call("dyn", &syntax.Node{Value: message}))
+}
+
+// plain returns a text if it is parsed as a quantity quickly, and otherwise one that is none: 1e-9999999 takes seconds.
+func plain(of *syntax.Node) *syntax.Node {
+	hasExponent := &syntax.Node{Kind: syntax.CallNode, Name: "matches", Target: of, Args: []*syntax.Node{{Value: types.String(guard.LargeExponent)}}}
+	isPlain := call(operators.LogicalAnd, hasAtMost(guard.MaxQuantityBytes, of), call(operators.LogicalNot, hasExponent))
+	return call(operators.Conditional, isPlain, of, &syntax.Node{Value: types.String("a long quantity")})
 }
 
 // isShort reports whether a list or a map is known to have few elements: a literal, the groups or the extra of the user, or the value of a macro, whose range

@@ -38,15 +38,15 @@ const (
 	// maxSearch bounds the comparisons of indexOf, which takes the product of two lengths: some
 	// milliseconds.
 	maxSearch = 16 << 20
-	// maxQuantityBytes and maxQuantityExponent bound the text of a quantity. Comparing two
+	// MaxQuantityBytes and maxQuantityExponent bound the text of a quantity. Comparing two
 	// quantities makes a number with as many digits as the difference of the exponents.
-	maxQuantityBytes    = 64
+	MaxQuantityBytes    = 64
 	maxQuantityExponent = 64
 )
 
 var (
 	errWork     = errors.New("the arguments of a function are too large")
-	errQuantity = fmt.Errorf("a quantity is longer than %d bytes or has an exponent over %d", maxQuantityBytes, maxQuantityExponent)
+	errQuantity = fmt.Errorf("a quantity is longer than %d bytes or has an exponent over %d", MaxQuantityBytes, maxQuantityExponent)
 )
 
 // size returns the length of a text in bytes, the number of elements of a list or map, or 1 for every other value.
@@ -268,7 +268,7 @@ func (w *walker) walk(v ref.Val) bool {
 // quantity is no error here.
 func checkQuantity(args []ref.Val) error {
 	text, _ := args[0].(types.String)
-	if len(text) > maxQuantityBytes {
+	if len(text) > MaxQuantityBytes {
 		return errQuantity
 	}
 	_, exponent, ok := strings.Cut(strings.ToLower(string(text)), "e")

@@ -145,9 +145,9 @@ func TestQuantities(t *testing.T) {
 		{quantity: "elephant"},
 		{quantity: "1e6 5"},
 		{quantity: "1e6e7"},
-		{quantity: strings.Repeat("9", maxQuantityBytes)},
-		{quantity: strings.Repeat("9", maxQuantityBytes+1), want: true},
-		{quantity: "0." + strings.Repeat("0", maxQuantityBytes-3) + "1"},
+		{quantity: strings.Repeat("9", MaxQuantityBytes)},
+		{quantity: strings.Repeat("9", MaxQuantityBytes+1), want: true},
+		{quantity: "0." + strings.Repeat("0", MaxQuantityBytes-3) + "1"},
 	} {
 		if err := guarded["quantity"](vals(tc.quantity)); (err != nil) != tc.want || err != nil && !errors.Is(err, errQuantity) {
 			t.Errorf("%q: got %v, want it refused %v", tc.quantity, err, tc.want)

@@ -229,7 +229,7 @@ func (b *barriers) remote(group string) (groups []string) {
 	}
 	for _, version := range *registered {
 		//guard:barriers-own-groups-elsewhere
-		isOther := !isOwnGroup(version.Group) || b.own != nil && b.own.Elsewhere(version.Group, nil)
+		isOther := !MayServe(version.Group) || b.own != nil && b.own.Elsewhere(version.Group, nil)
 		if (group == version.Group || group == "*") && isOther && !slices.Contains(groups, version.Group) {
 			groups = append(groups, version.Group)
 		}

@@ -73,7 +73,7 @@ func (b *barriers) mappingWarner(door *manifest.Config) fieldpermissionmapping.W
 
 // isOwn reports whether an entry is about resources that this server serves. It checks their fields itself.
 func isOwn(entry barrier.RuleReport) bool {
-	return !slices.ContainsFunc(entry.Resources, func(resource string) bool { return !isOwnGroup(schema.ParseGroupResource(resource).Group) })
+	return !slices.ContainsFunc(entry.Resources, func(resource string) bool { return !MayServe(schema.ParseGroupResource(resource).Group) })
 }
 
 // mappingEffect returns a function for the condition Effective of a mapping, nil for a mapping that excludes nothing. It returns false if
@@ -124,7 +124,7 @@ func (b *barriers) remoteReason(resources []string, of []policyapi.FieldPermissi
 		name, _, _ := strings.Cut(resource, "/")
 		group := schema.ParseGroupResource(name).Group
 		for i := range of {
-			if of[i].APIGroup == group && !isOwnGroup(group) && len(b.remote(group)) > 0 {
+			if of[i].APIGroup == group && !MayServe(group) && len(b.remote(group)) > 0 {
 				return "another server serves " + group + ", whose requests admission policies do not see"
 			}
 		}

@@ -45,7 +45,7 @@ func exclusionWarnings(spec *policyapi.FieldPermissionMappingSpec, door *manifes
 	for i, r := range spec.Resources {
 		resource, at := schema.GroupResource{Group: r.APIGroup, Resource: r.Resource}, field.NewPath("spec", "resources").Index(i)
 		switch {
-		case isOwnGroup(r.APIGroup):
+		case MayServe(r.APIGroup):
 		case door == nil || !slices.Contains(door.Resources, innerdoor.Resource{Group: r.APIGroup, Resource: r.Resource}):
 			warnings = append(warnings, fmt.Sprintf("%s: Proviso does not decide writes of %s, so that it does not check the excluded fields; they count in reviews only", at, resource))
 		case door.AsksOthers:
@@ -55,7 +55,7 @@ func exclusionWarnings(spec *policyapi.FieldPermissionMappingSpec, door *manifes
 	return warnings
 }
 
-// isOwnGroup reports whether this server can serve an API group.
-func isOwnGroup(group string) bool {
+// MayServe reports whether this server can serve an API group.
+func MayServe(group string) bool {
 	return slices.ContainsFunc(servedVersions, func(gv schema.GroupVersion) bool { return gv.Group == group })
 }

@@ -7,6 +7,7 @@ package options
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -19,11 +20,14 @@ import (
 	"k8s.io/apiserver/pkg/admission/initializer"
 	"k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/informers/admissionregistration"
+	informersv1 "k8s.io/client-go/informers/admissionregistration/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 
 	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
+	"github.com/proviso-authz/proviso/pkg/apiserver"
 	"github.com/proviso-authz/proviso/pkg/controller"
 )
 
@@ -73,6 +77,63 @@ func (e exceptLocalReviews) Admit(ctx context.Context, a admission.Attributes, o
 		return nil
 	}
 	return e.MutationInterface.Admit(ctx, a, o)
+}
+
+// servedPolicies is a factory whose ValidatingAdmissionPolicies are those that may match a resource of this server. The admission plugin compiles every
+// policy that it finds, and matches each one with every write. A cluster may have thousands for other resources, such as barriers.
+type servedPolicies struct {
+	informers.SharedInformerFactory
+}
+
+// Admissionregistration implements informers.SharedInformerFactory.
+func (f servedPolicies) Admissionregistration() admissionregistration.Interface {
+	return servedGroup{f.SharedInformerFactory.Admissionregistration()}
+}
+
+type servedGroup struct {
+	admissionregistration.Interface
+}
+
+func (g servedGroup) V1() informersv1.Interface { return servedVersion{g.Interface.V1()} }
+
+type servedVersion struct{ informersv1.Interface }
+
+func (v servedVersion) ValidatingAdmissionPolicies() informersv1.TypedValidatingAdmissionPolicyInformer {
+	return servedResource{v.Interface.ValidatingAdmissionPolicies()}
+}
+
+type servedResource struct {
+	informersv1.TypedValidatingAdmissionPolicyInformer
+}
+
+func (r servedResource) Informer() cache.SharedIndexInformer {
+	return servedInformer{r.TypedValidatingAdmissionPolicyInformer.Informer()}
+}
+
+type servedInformer struct{ cache.SharedIndexInformer }
+
+// GetIndexer implements cache.SharedIndexInformer.
+func (i servedInformer) GetIndexer() cache.Indexer {
+	return servedIndexer{i.SharedIndexInformer.GetIndexer()}
+}
+
+type servedIndexer struct{ cache.Indexer }
+
+// GetByKey implements cache.Indexer. The admission plugin looks policies up by their names, which it has from the bindings.
+func (i servedIndexer) GetByKey(key string) (item any, exists bool, err error) {
+	item, exists, err = i.Indexer.GetByKey(key)
+	//guard:admission-policies-of-others
+	if policy, ok := item.(*admissionregistrationv1.ValidatingAdmissionPolicy); ok && !mayMatch(policy.Spec.MatchConstraints) {
+		return nil, false, err
+	}
+	return item, exists, err
+}
+
+// mayMatch reports whether constraints may match a resource of this server. Resources in different groups are equivalent only if it serves both.
+func mayMatch(constraints *admissionregistrationv1.MatchResources) bool {
+	return constraints == nil || len(constraints.ResourceRules) == 0 || slices.ContainsFunc(constraints.ResourceRules, func(rule admissionregistrationv1.NamedRuleWithOperations) bool {
+		return slices.ContainsFunc(rule.APIGroups, func(group string) bool { return group == "*" || apiserver.MayServe(group) })
+	})
 }
 
 // unservedInterval is the time after which kube-apiserver is asked again for a resource that it does not serve.

@@ -12,12 +12,20 @@ import (
 	"strings"
 	"testing"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
 
 	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
+	demov1alpha1 "github.com/proviso-authz/proviso/apis/demo/v1alpha1"
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/apiserver"
+	"github.com/proviso-authz/proviso/pkg/barrier"
 )
 
 // wantsExclusions is an admission plugin that records what it is told to leave alone.
@@ -52,6 +60,38 @@ func TestReviewsAreExcludedFromAdmission(t *testing.T) {
 	if len(plugin.excluded) == 0 {
 		t.Error("nothing is excluded")
 	}
+}
+
+// TestPoliciesOfOtherResources checks which ValidatingAdmissionPolicies the admission plugin finds: those that may match a resource of this server.
+func TestPoliciesOfOtherResources(t *testing.T) {
+	t.Parallel()
+	wanted := map[string]bool{"none": true, "all": true, "demo": true, "policies": true, "reviews": true, "core": false, "apps": false}
+	objects := []runtime.Object{
+		policyAbout("none"), policyAbout("all", []string{"apps"}, []string{"*"}), policyAbout("demo", []string{"apps", demov1alpha1.SchemeGroupVersion.Group}),
+		policyAbout("policies", []string{policyv1alpha1.GroupName}), policyAbout("reviews", []string{authorizationapi.ProvisoGroupName}),
+		policyAbout("core", []string{""}), policyAbout("apps", []string{"apps"}, []string{"example.com"}),
+	}
+	factory := servedPolicies{informers.NewSharedInformerFactory(fake.NewClientset(objects...), 0)}
+	informer := factory.Admissionregistration().V1().ValidatingAdmissionPolicies().Informer()
+	factory.Start(t.Context().Done())
+	factory.WaitForCacheSync(t.Context().Done())
+	if got := len(informer.GetStore().List()); got != len(objects) {
+		t.Errorf("other users of the informer find %d policies, want %d", got, len(objects))
+	}
+	for name, want := range wanted {
+		if _, exists, err := informer.GetIndexer().GetByKey(name); exists != want || err != nil {
+			t.Errorf("%s: got %v, %v, want %v", name, exists, err, want)
+		}
+	}
+}
+
+// policyAbout returns a policy with a rule for each list of groups.
+func policyAbout(name string, rules ...[]string) *admissionregistrationv1.ValidatingAdmissionPolicy {
+	constraints := &admissionregistrationv1.MatchResources{}
+	for _, groups := range rules {
+		constraints.ResourceRules = append(constraints.ResourceRules, barrier.NewRule(groups, []string{"*"}, nil, admissionregistrationv1.Create))
+	}
+	return barrier.NewPolicy(metav1.ObjectMeta{Name: name}, admissionregistrationv1.ValidatingAdmissionPolicySpec{MatchConstraints: constraints})
 }
 
 // refusing is an admission plugin that refuses everything.

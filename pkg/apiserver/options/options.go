@@ -405,7 +405,7 @@ func (o CompletedOptions) applyAdmission(config *apiserver.Config) error {
 		return fmt.Errorf("core API: %w", err)
 	}
 	addMutatingPolicies(generic.SharedInformerFactory)
-	err = o.Admission.ApplyTo(&generic.Config, generic.SharedInformerFactory, client, dynamicClient,
+	err = o.Admission.ApplyTo(&generic.Config, servedPolicies{generic.SharedInformerFactory}, client, dynamicClient,
 		generic.FeatureGate, generic.EffectiveVersion, exclusions{},
 		authorizationconditionsenforcer.Initializer{Enforcer: config.ExtraConfig.Enforcer})
 	if err != nil {

@@ -39,12 +39,12 @@ func NewRule(groups, resources []string, scope *admissionregistrationv1.ScopeTyp
 // EqualPolicies reports whether two policies decide the same: whether their specifications are equal once kube-apiserver has set
 // defaults.
 func EqualPolicies(a, b *admissionregistrationv1.ValidatingAdmissionPolicy) bool {
-	return apiequality.Semantic.DeepEqual(DefaultedPolicy(a), DefaultedPolicy(b))
+	return a == b || apiequality.Semantic.DeepEqual(DefaultedPolicy(a), DefaultedPolicy(b))
 }
 
 // EqualBindings reports whether two bindings bind the same policy to the same requests, as EqualPolicies does.
 func EqualBindings(a, b *admissionregistrationv1.ValidatingAdmissionPolicyBinding) bool {
-	return apiequality.Semantic.DeepEqual(DefaultedBinding(a), DefaultedBinding(b))
+	return a == b || apiequality.Semantic.DeepEqual(DefaultedBinding(a), DefaultedBinding(b))
 }
 
 // DefaultedPolicy returns a specification with the defaults of kube-apiserver.

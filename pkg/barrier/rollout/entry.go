@@ -74,6 +74,8 @@ type entry struct {
 	// policy and binding are the stored objects with the name of the barrier, or nil.
 	policy  *admissionregistrationv1.ValidatingAdmissionPolicy
 	binding *admissionregistrationv1.ValidatingAdmissionPolicyBinding
+	// isStored says that these objects have the wanted text.
+	isStored bool
 }
 
 // name returns the name of both objects, or "" if there are none.
@@ -133,6 +135,7 @@ func (e *entry) receive(policies map[string]*admissionregistrationv1.ValidatingA
 		e.active = nil
 	}
 	e.policy, e.binding = policy, binding
+	e.isStored = e.wanted != nil && e.wanted.isStoredAs(policy, binding)
 }
 
 // follows reports whether no text can have been stored between two states of an object.

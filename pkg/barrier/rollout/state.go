@@ -123,7 +123,7 @@ func (r *Rollout) obstacle(e *entry) (message string, lacking []string) {
 	case e.policy == nil || e.binding == nil:
 		return "the barrier is not written yet", nil
 	//guard:rollout-another-text-stored
-	case !e.wanted.isStoredAs(e.policy, e.binding):
+	case !e.isStored:
 		return "kube-apiserver has another text of the barrier", nil
 	}
 	number := r.after(e)

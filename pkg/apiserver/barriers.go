@@ -166,9 +166,12 @@ func (b *barriers) describe(namespace, name string, spec *policyv1alpha1.Authori
 	if b.controller != nil {
 		if state, ok := b.controller.State(barriercontroller.Key{Key: key}); ok {
 			result, message := b.resultOf(key, state)
-			// The controller and the rollout hear of a change of the policy separately, and may still be about the text before.
-			if err == nil && result == policyv1alpha1.ResultEnforced && !b.rollout.IsAbout(key, compiled.Policy, compiled.Binding) {
-				return b.described(compiled.Report, policyv1alpha1.ResultPending, "the barrier of an earlier text of the policy is loaded")
+			if err == nil && result == policyv1alpha1.ResultEnforced {
+				// The controller and the rollout hear of a change of the policy separately, and may still be about the text before.
+				if !b.rollout.IsAbout(key, compiled.Policy, compiled.Binding) {
+					return b.described(compiled.Report, policyv1alpha1.ResultPending, "the barrier of an earlier text of the policy is loaded")
+				}
+				message = cmp.Or(message, fmt.Sprintf("it takes at most %v for an object of %s", compiled.Cost(), barrier.CostSize))
 			}
 			return b.described(state.Report, result, message)
 		}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
@@ -51,6 +52,15 @@ func (w work) plus(o work) work {
 }
 
 const unlimited = ^uint64(0)
+
+// Cost returns how long kube-apiserver takes at most for the barrier and one write of an object of CostSize, in whole milliseconds. It is 0 for a
+// mapping, and without objects.
+func (b *Barrier) Cost() time.Duration {
+	return time.Duration((b.work[1]+unitsPerMillisecond-1)/unitsPerMillisecond) * time.Millisecond
+}
+
+// CostSize is the size of the object of Barrier.Cost.
+const CostSize = "256 KiB"
 
 // CostsNoMore reports whether a barrier works no longer than another one for the same write, and for no writes that the other one does not see.
 func (b *Barrier) CostsNoMore(than *Barrier) bool {

@@ -40,6 +40,8 @@ type policyReport struct {
 	Enforcement policyv1alpha1.PolicyEnforcement `json:"enforcement,omitempty"`
 	// Barrier is the name of both objects. It is empty if there is no barrier.
 	Barrier string `json:"barrier,omitempty"`
+	// Cost is how long kube-apiserver takes at most for the barrier and one write of an object of barrier.CostSize, such as 1ms. It is empty for a mapping.
+	Cost string `json:"cost,omitempty"`
 	// Reason says why a policy with another effect than Deny, or a mapping without exclusions, has no barrier.
 	Reason string       `json:"reason,omitempty"`
 	Rules  []ruleReport `json:"rules,omitempty"`
@@ -83,6 +85,9 @@ func reportOfMapping(m policyfile.Mapping, b *barrier.Barrier) policyReport {
 func (p policyReport) with(b *barrier.Barrier) policyReport {
 	if b.Policy != nil {
 		p.Barrier = b.Policy.Name
+		if cost := b.Cost(); cost > 0 {
+			p.Cost = cost.String()
+		}
 	}
 	for _, r := range b.Report {
 		p.Rules = append(p.Rules, ruleReport{Rule: r.Rule, Verbs: r.Verbs, Resources: r.Resources, Translated: r.Reason == "", Reason: cmp.Or(r.Reason, strings.Join(r.Unseen, "; "))})
@@ -112,7 +117,7 @@ func (r *report) untranslated() (count int) {
 
 // print prints the report as a table. Its last line is a summary.
 func (r *report) print(out io.Writer) error {
-	table := &printable.Table{Headers: []string{"POLICY", "RULE", "VERBS", "RESOURCES", "TRANSLATED", "REMARK"}}
+	table := &printable.Table{Headers: []string{"POLICY", "RULE", "VERBS", "RESOURCES", "TRANSLATED", "COST", "REMARK"}}
 	barriers := 0
 	for i := range r.Policies {
 		p := &r.Policies[i]
@@ -120,17 +125,17 @@ func (r *report) print(out io.Writer) error {
 			barriers++
 		}
 		if p.Reason != "" {
-			table.Add(nil, p.title(), none, none, none, "no", p.Reason)
+			table.Add(nil, p.title(), none, none, none, "no", none, p.Reason)
 		}
 		for _, rule := range p.Rules {
-			translated, remark := "no", rule.Reason
+			translated, cost, remark := "no", none, rule.Reason
 			if rule.Translated {
-				translated = "yes"
+				translated, cost = "yes", cmp.Or(p.Cost, none)
 				if p.Enforcement == policyv1alpha1.PolicyEnforcementAudit {
 					remark = "Audit: the barrier warns, and refuses nothing"
 				}
 			}
-			table.Add(nil, p.title(), strconv.Itoa(rule.Rule), strings.Join(rule.Verbs, ","), strings.Join(rule.Resources, ","), translated, remark)
+			table.Add(nil, p.title(), strconv.Itoa(rule.Rule), strings.Join(rule.Verbs, ","), strings.Join(rule.Resources, ","), translated, cost, remark)
 		}
 	}
 	if err := table.Print(out, 0); err != nil {

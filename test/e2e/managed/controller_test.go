@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package managed_test
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -48,7 +49,8 @@ func testController(t *testing.T, r *rig) {
 	r.MustApply(t, table(t, "host-network.yaml").Manifest())
 	t.Logf("a written policy denies %s after it is ready", r.becomes(t, "denied"))
 	r.effective(t, "clusterauthorizationpolicy/host-network")
-	if got := r.MustKubectl(t, "get", "clusterauthorizationpolicy/host-network", "-o=jsonpath={.status.enforcement[*]['at','result']}"); got != "Barrier Enforced" {
+	got := r.MustKubectl(t, "get", "clusterauthorizationpolicy/host-network", "-o=jsonpath={.status.enforcement[*]['at','result','message']}")
+	if !strings.HasPrefix(got, "Barrier Enforced ") || !regexp.MustCompile(`at most \d+ms for an object of 256 KiB$`).MatchString(got) {
 		t.Errorf("got the status %q", got)
 	}
 	r.tells(t, "ClusterAuthorizationPolicy host-network BarrierWritten")

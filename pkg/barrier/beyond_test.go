@@ -57,6 +57,11 @@ func TestBeyondBounds(t *testing.T) {
 			name: "a long quantity beside an error", condition: `quantity(object.spec.text) == quantity("1") || object.spec.missing`, spec: map[string]any{"text": "0." + strings.Repeat("0", 70)},
 			want: bothRefuse,
 		},
+		{
+			name: "a quantity with a long exponent", condition: `isQuantity(object.spec.text) && quantity(object.spec.text).isGreaterThan(quantity("1"))`, spec: map[string]any{"text": "2e0000"},
+			want: bothRefuse,
+		},
+		{name: "a text that is no quantity", condition: `isQuantity(object.spec.text)`, spec: map[string]any{"text": "two"}, want: bothAdmit},
 		{name: "a long number", condition: `int(object.spec.text) > 1`, spec: map[string]any{"text": strings.Repeat("0", 300) + "1"}, want: policyAlone},
 		{name: "a long number that is none", condition: `int(object.spec.text) > 1`, spec: map[string]any{"text": strings.Repeat("x", 300)}, want: bothRefuse},
 		{name: "a long text that is split", condition: `object.spec.text.split(",").size() > 1`, spec: map[string]any{"text": strings.Repeat("x", 70_000)}, want: policyAlone},

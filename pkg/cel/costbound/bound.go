@@ -44,12 +44,9 @@ func (b Bound) Work(bytes int) uint64 {
 		return math.MaxUint64
 	}
 	return b.total(bytes, func(e cost) float64 {
-		counted := e.counted.at(float64(bytes))
-		share := min(1, cel.CostLimit/max(counted, 1))
-		if math.IsInf(counted, 1) {
-			return cel.CostLimit + e.unseen.at(float64(bytes))
-		}
-		return share*(counted+e.searched.at(float64(bytes))) + e.unseen.at(float64(bytes))
+		// Each variable that is read costs a unit, so that the limit also ends the search.
+		//guard:cost-searched
+		return min(e.counted.at(float64(bytes)), cel.CostLimit) + min(e.searched.at(float64(bytes)), cel.CostLimit*e.deepest) + e.unseen.at(float64(bytes))
 	})
 }
 
@@ -124,7 +121,7 @@ func Of(policy *admissionregistrationv1.ValidatingAdmissionPolicy) (Bound, error
 
 // literalInt returns the number of an integer literal.
 func literalInt(e ast.Expr) (float64, bool) {
-	if e.Kind() != ast.LiteralKind {
+	if e == nil || e.Kind() != ast.LiteralKind {
 		return 0, false
 	}
 	n, ok := e.AsLiteral().Value().(int64)

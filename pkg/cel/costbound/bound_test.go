@@ -135,9 +135,11 @@ func TestMeasuredWork(t *testing.T) {
 		Bytes int
 		Took  float64
 	}
+	const few = `(size(object.spec.containers) <= 1000 ? object.spec.containers : dyn(""))`
+	four := few + ".all(x, " + few + ".all(y, " + few + ".all(z, " + few + `.all(w, has(w.name) && has(w.name) && has(w.name) && has(w.name) && has(w.name) && has(w.name)))))`
 	rows.Run(t, "testdata/measured.yaml", func(t *testing.T, tc row) {
 		bound := boundOf(t, cmp.Or(tc.Resource, "widgets.example.com"), strings.NewReplacer("$TWENTY", "map(x, x"+strings.Repeat(" + x", 19)+")", "$QUOTE", strings.Repeat("strings.quote(", 22)+"object.a"+strings.Repeat(")", 22),
-			"$SUM", "(object.l"+strings.Repeat(" + object.l", 59)+")", "$LONG", strings.Repeat("a", 400), "$LOWER", strings.Repeat(".lowerAscii()", 20)).Replace(tc.Expression))
+			"$SUM", "(object.l"+strings.Repeat(" + object.l", 59)+")", "$LONG", strings.Repeat("a", 400), "$LOWER", strings.Repeat(".lowerAscii()", 20), "$ALL", four).Replace(tc.Expression))
 		got := float64(bound.Work(tc.Bytes)) / 12_000
 		if isBounded := bound.Unbounded() == ""; isBounded != (tc.Bytes > 0) || isBounded && got < tc.Took {
 			t.Errorf("got %v ms, unbounded %q, and it took %v ms", got, bound.Unbounded(), tc.Took)

@@ -7,10 +7,10 @@ package costbound
 
 import (
 	"math"
+	"regexp"
 	"strings"
 
 	"github.com/google/cel-go/common/ast"
-	"github.com/google/cel-go/common/debug"
 	"github.com/google/cel-go/common/operators"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -30,7 +30,7 @@ const (
 	// perPart is the price of each byte of values that are compared, or walked through. A part has two bytes at least.
 	perPart = 1.2
 	// matchesPerUnit is how many instructions of a pattern are tried on a character for one unit, and perMatch the price of a match that is returned.
-	matchesPerUnit, perMatch = 3, 6
+	matchesPerUnit, perMatch = 3, 12
 	// perParsed is the price of a character that is parsed, as part of a number, a time or an address, and perCopied that of one that is copied.
 	perParsed, perCopied = 0.1, 0.01
 	// comparedPerUnit is how many characters of two texts are compared for one unit, and perFound the price of an element that is compared with a text.
@@ -143,7 +143,7 @@ func (w *walk) special(function string, args []ast.Expr, values []value) result 
 		made := values[0].bytes.plus(values[1].bytes.times(perByte), clauses.times(numberBytes))
 		return result{value: textOf(made), cost: w.reads(values...).plus(work(made.times(perPart).plus(fixed(100))))}
 	case "getQuery":
-		return result{value: value{shape: mapping, bytes: values[0].bytes.times(2)}, cost: w.reads(values...).plus(work(sizes(values).times(perParsed)))}
+		return result{value: value{shape: mapping, bytes: values[0].bytes.times(2)}, cost: w.reads(values...).plus(work(sizes(values).times(1.25 * perPart)))}
 	case "cel.@mapInsert":
 		return w.insert(values)
 	case "check":
@@ -193,19 +193,25 @@ func (w *walk) flatten(args []ast.Expr, values []value) result {
 
 // quantity returns the bound of parsing a quantity. It has none for any text: 1e-9999999 takes seconds.
 func (w *walk) quantity(function string, args []ast.Expr, values []value) result {
-	_, isLiteral := literalText(args[0])
+	literal, isLiteral := literalText(args[0])
+	isShort := isLiteral && len(literal) <= guard.MaxQuantityBytes && !largeExponent.MatchString(literal)
 	//guard:cost-quantities
-	if !isLiteral && !isPlain(args[0]) && !values[0].types.areQuantities() {
+	if !isShort && !isPlain(args[0]) && !values[0].types.areQuantities() {
 		return w.isUnbounded(function)
 	}
 	return result{value: small(), cost: w.reads(values...).plus(work(sizes(values).times(perParsed)))}
 }
 
+var largeExponent = regexp.MustCompile(guard.LargeExponent)
+
 // isPlain reports whether an expression is a text that is parsed as a quantity quickly:
-// size(x) <= 64 && !x.matches("[eE][+-]?[0-9]{4}") ? x : "a message".
+// size(x) <= 64 && !x.matches("[eE][+-]?[0-9]{4}") ? x : dyn(0).
 func isPlain(e ast.Expr) bool {
 	choice, ok := callOf(operators.Conditional, e)
-	if !ok || !isMessage(choice[2]) {
+	if !ok {
+		return false
+	}
+	if _, isNumber := literalInt(argumentOf("dyn", choice[2])); !isNumber {
 		return false
 	}
 	both, ok := callOf(operators.LogicalAnd, choice[0])
@@ -218,7 +224,7 @@ func isPlain(e ast.Expr) bool {
 		return false
 	}
 	matches, ok := callOf("matches", negated[0])
-	if !ok || debug.ToDebugString(matches[0]) != debug.ToDebugString(choice[1]) {
+	if !ok || !isSame(matches[0], choice[1]) {
 		return false
 	}
 	pattern, ok := literalText(matches[1])
@@ -401,7 +407,15 @@ func (w *walk) match(function string, args []ast.Expr, values []value) result {
 	}
 	steps := searched.bytes.plus(fixed(1)).times(perByte).plus(fixed(1)).times(math.Ceil(length/4) + 1)
 	found := result{value: value{bytes: searched.bytes.times(4).plus(fixed(2))}, cost: cost{counted: steps}.plus(counted(values...))}
-	found.cost = found.cost.plus(work(searched.bytes.times(instructions / matchesPerUnit)))
+	tries := 1.0
+	if function == "findAll" {
+		var ok bool
+		//guard:cost-matches-of-any-text
+		if tries, ok = triesOf(args, searched); !ok {
+			return w.isUnbounded(function)
+		}
+	}
+	found.cost = found.cost.plus(work(searched.bytes.times(tries * instructions / matchesPerUnit)))
 	switch function {
 	case "matches":
 		found.value = small()
@@ -415,6 +429,19 @@ func (w *walk) match(function string, args []ast.Expr, values []value) result {
 		found.bytes = found.bytes.plus(fixed(messagesBytes))
 	}
 	return found
+}
+
+// triesOf returns how often findAll searches a text at most. Each time it may read the rest of the text, to find a match of one character.
+func triesOf(args []ast.Expr, searched value) (tries float64, ok bool) {
+	if pattern, _ := literalText(args[1]); guard.BeginsText(pattern) {
+		return 1, true
+	}
+	if len(args) > 2 {
+		if most, ok := literalInt(args[2]); ok && most >= 0 {
+			return most + 1, true
+		}
+	}
+	return searched.bytes.fixed + 1, searched.bytes.isFixed() && !searched.bytes.isInfinite()
 }
 
 // numbers returns the bound of a list of numbers, which must have a literal length.

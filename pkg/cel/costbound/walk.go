@@ -11,11 +11,10 @@ import (
 	"strings"
 
 	"github.com/google/cel-go/common/ast"
-	"github.com/google/cel-go/common/debug"
 	"github.com/google/cel-go/common/decls"
 	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
 
-	"github.com/proviso-authz/proviso/pkg/cel"
 	"github.com/proviso-authz/proviso/pkg/cel/internal/guard"
 )
 
@@ -25,8 +24,10 @@ type cost struct {
 	counted form
 	// claimed is the cost that cel-go counts if it knows the types of values while it compiles. Its work is in unseen.
 	claimed form
-	// searched is the work of the cost tracker while it counts, which is in proportion to counted.
+	// searched is the work of the cost tracker while it counts.
 	searched form
+	// deepest is the most of it for one variable that is read.
+	deepest float64
 	// unseen is all other work that cel-go does not count.
 	unseen form
 }
@@ -37,7 +38,10 @@ func units(n float64) cost { return cost{counted: fixed(n)} }
 func work(f form) cost { return cost{unseen: f} }
 
 func (c cost) combined(o cost, combine func(a, b form) form) cost {
-	return cost{counted: combine(c.counted, o.counted), claimed: combine(c.claimed, o.claimed), searched: combine(c.searched, o.searched), unseen: combine(c.unseen, o.unseen)}
+	return cost{
+		counted: combine(c.counted, o.counted), claimed: combine(c.claimed, o.claimed), searched: combine(c.searched, o.searched),
+		deepest: max(c.deepest, o.deepest), unseen: combine(c.unseen, o.unseen),
+	}
 }
 
 func (c cost) plus(others ...cost) cost {
@@ -131,22 +135,18 @@ func (w *walk) whatever(e ast.Expr) result {
 	}
 }
 
-// stepsPerUnit is how many steps of macros cel-go searches for one unit. Its cost tracker keeps two values of each step until the macro
+// stepsPerUnit is how many steps of macros cel-go searches for one unit. Its cost tracker keeps values of each step until the macro
 // ends, and searches all of them whenever a variable is read. So the time of a macro grows with the square of its steps.
 const stepsPerUnit = 160
 
-// maxSteps is the number of steps in one evaluation, which cost at least 6 units each, before the limit of kube-apiserver ends it.
-const maxSteps = cel.CostLimit / 6
-
 // read returns the cost of reading a variable or a field.
 func (w *walk) read() cost {
-	remembered, inner := 0.0, 1.0
-	for _, count := range slices.Backward(w.counts) {
-		remembered += min(count, maxSteps/inner)
-		inner *= max(count, 1)
+	remembered := 0.0
+	for _, count := range w.counts {
+		remembered += count
 	}
 	//guard:cost-steps-macros
-	return cost{counted: fixed(1), searched: fixed(remembered / stepsPerUnit)}
+	return cost{counted: fixed(1), searched: fixed(remembered / stepsPerUnit), deepest: remembered / stepsPerUnit}
 }
 
 func (w *walk) ident(name string) value {
@@ -370,8 +370,9 @@ func (w *walk) functionOf(c ast.CallExpr) (name string, args []ast.Expr) {
 		return c.FunctionName(), c.Args()
 	}
 	if target := c.Target(); target.Kind() == ast.IdentKind {
-		qualified := target.AsIdent() + "." + c.FunctionName()
-		if w.scopeOf(target.AsIdent()) == nil && w.functions[qualified] != nil {
+		// A variable of a macro does not hide a function.
+		//guard:cost-functions-not-hidden
+		if qualified := strings.TrimPrefix(target.AsIdent(), ".") + "." + c.FunctionName(); w.functions[qualified] != nil {
 			return qualified, c.Args()
 		}
 	}
@@ -408,7 +409,40 @@ func limitOf(condition, of ast.Expr) (limit float64, ok bool) {
 	}
 	size, isSize := callOf("size", compared[0])
 	limit, ok = literalInt(compared[1])
-	return limit, ok && isSize && debug.ToDebugString(size[0]) == debug.ToDebugString(of)
+	return limit, ok && isSize && isSame(size[0], of)
+}
+
+// isSame reports whether two expressions are the same.
+func isSame(a, b ast.Expr) bool {
+	if a.Kind() != b.Kind() {
+		return false
+	}
+	switch a.Kind() {
+	case ast.IdentKind:
+		return a.AsIdent() == b.AsIdent()
+	case ast.LiteralKind:
+		return a.AsLiteral().Type() == b.AsLiteral().Type() && a.AsLiteral().Equal(b.AsLiteral()) == types.True
+	case ast.SelectKind:
+		x, y := a.AsSelect(), b.AsSelect()
+		//guard:cost-same-fields
+		return x.FieldName() == y.FieldName() && x.IsTestOnly() == y.IsTestOnly() && isSame(x.Operand(), y.Operand())
+	case ast.CallKind:
+		x, y := a.AsCall(), b.AsCall()
+		return x.FunctionName() == y.FunctionName() && x.IsMemberFunction() == y.IsMemberFunction() && (!x.IsMemberFunction() || isSame(x.Target(), y.Target())) &&
+			slices.EqualFunc(x.Args(), y.Args(), isSame)
+	case ast.ListKind:
+		return slices.Equal(a.AsList().OptionalIndices(), b.AsList().OptionalIndices()) && slices.EqualFunc(a.AsList().Elements(), b.AsList().Elements(), isSame)
+	case ast.MapKind:
+		return slices.EqualFunc(a.AsMap().Entries(), b.AsMap().Entries(), func(x, y ast.EntryExpr) bool {
+			return x.AsMapEntry().IsOptional() == y.AsMapEntry().IsOptional() && isSame(x.AsMapEntry().Key(), y.AsMapEntry().Key()) && isSame(x.AsMapEntry().Value(), y.AsMapEntry().Value())
+		})
+	case ast.ComprehensionKind:
+		x, y := a.AsComprehension(), b.AsComprehension()
+		return x.IterVar() == y.IterVar() && x.IterVar2() == y.IterVar2() && x.AccuVar() == y.AccuVar() && isSame(x.IterRange(), y.IterRange()) && isSame(x.AccuInit(), y.AccuInit()) &&
+			isSame(x.LoopCondition(), y.LoopCondition()) && isSame(x.LoopStep(), y.LoopStep()) && isSame(x.Result(), y.Result())
+	default:
+		return false
+	}
 }
 
 // index returns the bound of an index, or of the selection of an optional field.

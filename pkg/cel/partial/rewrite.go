@@ -208,11 +208,11 @@ func few(of *syntax.Node) *syntax.Node {
 	return call(operators.Conditional, hasAtMost(maxElements, of), of, call("dyn", &syntax.Node{Value: message}))
 }
 
-// plain returns a text if it is parsed as a quantity quickly, and otherwise one that is none: 1e-9999999 takes seconds.
+// plain returns a text if it is parsed as a quantity quickly, and otherwise a number, which is an error: 1e-9999999 takes seconds.
 func plain(of *syntax.Node) *syntax.Node {
 	hasExponent := &syntax.Node{Kind: syntax.CallNode, Name: "matches", Target: of, Args: []*syntax.Node{{Value: types.String(guard.LargeExponent)}}}
 	isPlain := call(operators.LogicalAnd, hasAtMost(guard.MaxQuantityBytes, of), call(operators.LogicalNot, hasExponent))
-	return call(operators.Conditional, isPlain, of, &syntax.Node{Value: types.String("a long quantity")})
+	return call(operators.Conditional, isPlain, of, call("dyn", &syntax.Node{Value: types.Int(0)})) // isQuantity of a text that is none would be false
 }
 
 // isShort reports whether a list or a map is known to have few elements: a literal, the groups or the extra of the user, or the value of a macro, whose range

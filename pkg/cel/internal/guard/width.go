@@ -20,8 +20,18 @@ const (
 // LargeExponent is a regular expression that matches texts of quantities that take long to parse although they are short.
 const LargeExponent = "[eE][+-]?[0-9]{4}"
 
-// PatternWidth returns how many instructions of a regular expression are tried at most on one character of a text. It is PatternSize if that is not found
-// in a bounded time.
+// BeginsText reports whether a regular expression matches at the beginning of a text only.
+func BeginsText(text string) bool {
+	parsed, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return false
+	}
+	program, err := syntax.Compile(parsed.Simplify())
+	return err == nil && program.StartCond()&syntax.EmptyBeginText != 0
+}
+
+// PatternWidth returns how many instructions of a regular expression are tried at most on one character of a text. It is the number of all instructions if
+// that is not found in a bounded time.
 //
 // A matcher that does not go back has a set of instructions for each character. PatternWidth makes all sets that a text can lead to, and returns the size of
 // the largest one.
@@ -53,9 +63,9 @@ func PatternWidth(text string) int {
 		}
 	}
 	if len(queue) > 0 {
-		return size
+		return max(size, len(program.Inst))
 	}
-	return min(size, m.widest)
+	return m.widest
 }
 
 // matcher makes sets of instructions.

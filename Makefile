@@ -168,6 +168,10 @@ bench: controlplane build ## Run the benchmarks, beside what one would use inste
 	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -count $(BENCHCOUNT) ./pkg/... ./test/bench/...
 	cd test/bench/rbac && go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -count $(BENCHCOUNT) .
 
+.PHONY: bench-scale
+bench-scale: controlplane build ## Measure a cluster with 10,000 policies, which takes a quarter of an hour.
+	PROVISO_POLICIES=$${PROVISO_POLICIES:-10000} go test -run '^$$' -bench 'BenchmarkScale$$' -benchtime 1x -timeout 90m -v ./test/bench
+
 .PHONY: bench-conditions
 bench-conditions: ## Compare conditions with ValidatingAdmissionPolicy in 20 runs that take turns.
 	@hack/bench-conditions.sh

@@ -95,7 +95,7 @@ func Of(policy *admissionregistrationv1.ValidatingAdmissionPolicy) (Bound, error
 		return Bound{}, err
 	}
 	env := e.Engine().Env
-	b := Bound{walk: walk{functions: env.Functions(), object: typesOfObject(policy.Spec.MatchConstraints), isValidated: areValidated(policy.Spec.MatchConstraints)}}
+	b := Bound{walk: walk{functions: env.Functions(), object: typesOfObject(policy.Spec.MatchConstraints), isValidated: areValidated(policy.Spec.MatchConstraints), widths: map[string]int{}}}
 	var mistake error
 	add := func(name, text string) {
 		parsed, issues := env.Parse(text)

@@ -403,7 +403,7 @@ func (w *walk) match(function string, args []ast.Expr, values []value) result {
 		if !ok {
 			return w.isUnbounded(function)
 		}
-		length, instructions = float64(len(pattern)), float64(guard.PatternWidth(pattern))
+		length, instructions = float64(len(pattern)), float64(w.width(pattern))
 	}
 	steps := searched.bytes.plus(fixed(1)).times(perByte).plus(fixed(1)).times(math.Ceil(length/4) + 1)
 	found := result{value: value{bytes: searched.bytes.times(4).plus(fixed(2))}, cost: cost{counted: steps}.plus(counted(values...))}
@@ -427,6 +427,16 @@ func (w *walk) match(function string, args []ast.Expr, values []value) result {
 	case "validate":
 		//guard:cost-messages
 		found.bytes = found.bytes.plus(fixed(messagesBytes))
+	}
+	return found
+}
+
+// width returns the width of a pattern, which is found once.
+func (w *walk) width(pattern string) int {
+	found, ok := w.widths[pattern]
+	if !ok {
+		found = guard.PatternWidth(pattern)
+		w.widths[pattern] = found
 	}
 	return found
 }

@@ -32,7 +32,7 @@ func ValueOf(parsed *ast.AST) (Value, bool) {
 	if err != nil {
 		panic(err)
 	}
-	w := &walk{functions: e.Engine().Env.Functions(), variables: map[string]value{}, isValidated: true, size: math.Inf(1)}
+	w := &walk{functions: e.Engine().Env.Functions(), variables: map[string]value{}, isValidated: true, size: math.Inf(1), widths: map[string]int{}}
 	result := w.of(parsed.Expr())
 	return Value{result.value}, w.unbounded == ""
 }
@@ -43,7 +43,7 @@ func Knows(function string, arguments int) bool {
 	case operators.Conditional, operators.Index, operators.OptIndex, operators.OptSelect:
 		return true
 	}
-	w := &walk{}
+	w := &walk{widths: map[string]int{}}
 	factory := ast.NewExprFactory()
 	args, results := make([]ast.Expr, 0, 3), make([]result, 0, 3)
 	for range max(arguments, 1) {

@@ -92,6 +92,8 @@ type walk struct {
 	isValidated bool
 	// size is the largest size of the object, for the numbers of steps.
 	size float64
+	// widths are the widths of patterns, which all walks of a Bound share.
+	widths map[string]int
 	// unbounded is a function whose work has no bound.
 	unbounded string
 }

@@ -14,7 +14,7 @@ import (
 const (
 	// maxLetters, maxSets and maxSteps bound the work of PatternWidth: letters that a pattern tells apart, sets of instructions, and instructions that
 	// are tried, which takes some milliseconds.
-	maxLetters, maxSets, maxSteps = 256, 256, 1 << 18
+	maxLetters, maxSets, maxSteps = 256, 256, 1 << 16
 )
 
 // LargeExponent is a regular expression that matches texts of quantities that take long to parse although they are short.
@@ -48,14 +48,16 @@ func PatternWidth(text string) int {
 	if err != nil {
 		return size
 	}
-	m := &matcher{Prog: program, widest: 1, left: maxSteps}
-	letters := m.letters()
-	first := m.add(nil, uint32(program.Start), true) //nolint:gosec // an index of instructions
+	m := newMatcher(program)
+	letters, first := m.letters(), m.first()
 	known, queue := map[string]bool{keyOf(first): true}, [][]uint32{first}
 	for len(queue) > 0 && len(letters) <= maxLetters && len(known) <= maxSets && m.left > 0 {
 		set := queue[0]
 		queue = queue[1:]
 		for _, letter := range letters {
+			if m.left <= 0 {
+				return max(size, len(program.Inst))
+			}
 			if next := m.after(set, letter); !known[keyOf(next)] {
 				known[keyOf(next)] = true
 				queue = append(queue, next)
@@ -74,6 +76,19 @@ type matcher struct {
 
 	// widest is the size of the largest set so far, and left how many instructions may still be tried.
 	widest, left int
+	// number counts the sets, and in has the number of the last set that has an instruction.
+	number int
+	in     []int
+}
+
+func newMatcher(program *syntax.Prog) *matcher {
+	return &matcher{Prog: program, widest: 1, left: maxSteps, in: make([]int, len(program.Inst))}
+}
+
+// first returns the set before the first letter.
+func (m *matcher) first() []uint32 {
+	m.number++
+	return m.add(nil, uint32(m.Start), true) //nolint:gosec // an index of instructions
 }
 
 // letters returns one letter of each class of letters that the instructions do not tell apart.
@@ -101,6 +116,7 @@ func (m *matcher) letters() []rune {
 
 // after returns the set after a letter. A match may begin at each letter, unless the pattern begins with the start of the text.
 func (m *matcher) after(set []uint32, letter rune) (next []uint32) {
+	m.number++
 	for _, pc := range set {
 		m.left--
 		if inst := &m.Inst[pc]; readsLetter(inst.Op) && inst.MatchRune(letter) {
@@ -121,9 +137,10 @@ func readsLetter(op syntax.InstOp) bool {
 
 // add adds an instruction, and those that follow without a letter. Conditions on the place in the text count as true, but for its start.
 func (m *matcher) add(set []uint32, pc uint32, isStart bool) []uint32 {
-	if m.left--; slices.Contains(set, pc) {
+	if m.left--; m.in[pc] == m.number {
 		return set
 	}
+	m.in[pc] = m.number
 	set = append(set, pc)
 	switch inst := &m.Inst[pc]; inst.Op {
 	case syntax.InstAlt, syntax.InstAltMatch:

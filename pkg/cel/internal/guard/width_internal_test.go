@@ -70,8 +70,8 @@ func TestPatternWidthOfTexts(t *testing.T) {
 		if width < len(program.Inst) {
 			found++
 		}
-		m := &matcher{Prog: program}
-		set := m.add(nil, uint32(program.Start), true) //nolint:gosec // an index of instructions
+		m := newMatcher(program)
+		set := m.first()
 		for range 20 {
 			set = m.after(set, []rune("abckKK\nzéü\x00")[r.IntN(11)])
 		}

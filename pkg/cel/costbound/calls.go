@@ -29,8 +29,8 @@ const (
 	charactersPerUnit, shortText = 32, 512
 	// perPart is the price of each byte of values that are compared, or walked through. A part has two bytes at least.
 	perPart = 1.2
-	// matchesPerUnit is how many instructions of a pattern are tried on a character for one unit, and perMatch the price of a match that is returned.
-	matchesPerUnit, perMatch = 3, 12
+	// matchesPerUnit is how many instructions of a pattern are tried on a character for one unit.
+	matchesPerUnit = 3
 	// perParsed is the price of a character that is parsed, as part of a number, a time or an address, and perCopied that of one that is copied.
 	perParsed, perCopied = 0.1, 0.01
 	// comparedPerUnit is how many characters of two texts are compared for one unit, and perFound the price of an element that is compared with a text.
@@ -421,9 +421,6 @@ func (w *walk) match(function string, args []ast.Expr, values []value) result {
 		found.value = small()
 	case "find":
 		found.value = textOf(searched.bytes)
-	case "findAll":
-		//guard:cost-matches-returned
-		found.cost = found.cost.plus(work(searched.bytes.plus(fixed(1)).times(perMatch)))
 	case "validate":
 		//guard:cost-messages
 		found.bytes = found.bytes.plus(fixed(messagesBytes))

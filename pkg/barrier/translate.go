@@ -158,7 +158,10 @@ func (t *translator) evaluate(s situation) translation {
 	}
 	// kube-apiserver has one limit for the whole condition, also for what authorization has decided.
 	//guard:barrier-request-decides-comes-first
-	text = residual.AdmissionText(cel.Object, cel.OldObject)
+	text, ok := residual.AdmissionText(MaxTextBytes, cel.Object, cel.OldObject)
+	if !ok {
+		return translation{reason: reasonTooLarge}
+	}
 	return translation{text: text}
 }
 

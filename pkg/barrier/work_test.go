@@ -129,6 +129,26 @@ func TestNoBarrierWithoutBound(t *testing.T) {
 	}
 }
 
+// TestDeepConditionsHaveNoBarrier nests a limited call as deep as a condition can: its text in the barrier would be too long, and is not written.
+func TestDeepConditionsHaveNoBarrier(t *testing.T) {
+	t.Parallel()
+	l := newLaw(t)
+	condition := "object.q"
+	for range 40 {
+		condition = "string(quantity(" + condition + ").asInteger())"
+	}
+	compiled, err := l.barriers.Compile(engine.Key{Name: "a"}, &policyv1alpha1.AuthorizationPolicySpec{
+		Effect: policyv1alpha1.PolicyEffectDeny, Condition: condition + ` == "1"`,
+		Rules: []policyv1alpha1.PolicyRule{{Verbs: []string{"create"}, APIGroups: []string{"x.example.com"}, APIVersions: []string{"v1"}, Resources: []string{"xs"}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if compiled.Policy != nil || len(compiled.Report) != 1 || !strings.Contains(compiled.Report[0].Reason, "have more than 65536 bytes") {
+		t.Errorf("got %+v, want no barrier, and the reason", compiled.Report)
+	}
+}
+
 // TestBarriersOfExamples lists the Deny policies of all recipes and templates: each has a barrier for which there is room, also in a namespace.
 func TestBarriersOfExamples(t *testing.T) {
 	t.Parallel()

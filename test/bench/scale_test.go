@@ -12,8 +12,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/workqueue"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	policyclient "github.com/proviso-authz/proviso/generated/clientset/versioned/typed/policy/v1alpha1"
@@ -117,18 +116,11 @@ func BenchmarkScale(b *testing.B) {
 // eachOf calls do for each number below n, with some clients at a time.
 func eachOf(b *testing.B, n int, do func(ctx context.Context, i int) error) {
 	b.Helper()
-	var next atomic.Int64
-	var clients sync.WaitGroup
-	for range scaleClients {
-		clients.Go(func() {
-			for i := int(next.Add(1) - 1); i < n && !b.Failed(); i = int(next.Add(1) - 1) {
-				if err := do(b.Context(), i); err != nil {
-					b.Error(err)
-				}
-			}
-		})
-	}
-	clients.Wait()
+	workqueue.ParallelizeUntil(b.Context(), scaleClients, n, func(i int) {
+		if err := do(b.Context(), i); err != nil {
+			b.Error(err)
+		}
+	})
 	if b.Failed() {
 		b.FailNow()
 	}

@@ -23,6 +23,8 @@ type Bound struct {
 	unbounded   string
 	// walk is a walk at its beginning.
 	walk walk
+	// same are the costs for objects of all sizes if there are no macros. Otherwise the number of steps goes by the size.
+	same []cost
 }
 
 // expression is a parsed expression. It has a name if it is a variable.
@@ -53,7 +55,10 @@ func (b Bound) Work(bytes int) uint64 {
 // total returns the sum of a bound over all expressions, for objects of a size.
 func (b Bound) total(bytes int, of func(cost) float64) uint64 {
 	total := 0.0
-	costs, _ := b.costs(float64(bytes))
+	costs := b.same
+	if costs == nil {
+		costs, _, _ = b.costs(float64(bytes))
+	}
 	for _, c := range costs {
 		total += of(c)
 	}
@@ -63,8 +68,9 @@ func (b Bound) total(bytes int, of func(cost) float64) uint64 {
 	return uint64(math.Ceil(total))
 }
 
-// costs returns the costs of the expressions for objects of a size, and the name of a function whose work no limit ends, or "".
-func (b Bound) costs(size float64) (costs []cost, unbounded string) {
+// costs returns the costs of the expressions for objects of a size, whether they have steps of macros, and the name of a function whose work no limit ends,
+// or "".
+func (b Bound) costs(size float64) (costs []cost, hasSteps bool, unbounded string) {
 	w := b.walk
 	w.variables, w.size = map[string]value{}, size
 	for _, e := range b.expressions {
@@ -78,7 +84,7 @@ func (b Bound) costs(size float64) (costs []cost, unbounded string) {
 			unbounded = cmp.Or(unbounded, "a function of two values of any size")
 		}
 	}
-	return costs, unbounded
+	return costs, w.hasSteps, unbounded
 }
 
 // Unbounded returns the name of a function whose work in one expression no limit ends, or "".
@@ -115,7 +121,10 @@ func Of(policy *admissionregistrationv1.ValidatingAdmissionPolicy) (Bound, error
 	if mistake != nil {
 		return Bound{}, fmt.Errorf("expression %w: %w", cel.ErrCompile, mistake)
 	}
-	_, b.unbounded = b.costs(math.Inf(1))
+	costs, hasSteps, unbounded := b.costs(math.Inf(1))
+	if b.unbounded = unbounded; !hasSteps {
+		b.same = costs
+	}
 	return b, nil
 }
 

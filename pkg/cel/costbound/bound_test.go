@@ -147,6 +147,31 @@ func TestMeasuredWork(t *testing.T) {
 	})
 }
 
+// TestWalksGrowWithTheText compares the work of finding the bound of nested expressions: twice the depth takes some three times as much, and not the square
+// as in a walk that repeats the inner part at each level. It is not parallel, because it counts allocations.
+func TestWalksGrowWithTheText(t *testing.T) { //nolint:paralleltest // see above
+	for name, level := range map[string]string{
+		"a type": `(type(%s) == type({}) ? object.b : 1)`, "a size": `(size(%s) <= 3 ? object.b : dyn("more"))`, "a list": `(size([%[1]s]) <= 3 ? [%[1]s] : dyn("more"))`,
+		"a map in a macro": `[1].map(x, (type(%s) == type({}) ? object.b : x))`, "an index": `object.a[%s]`, "the type of a default value": `(type(object.?a.orValue(%s)) == type({}) ? object.b : 1)`, "a sum": `(%s + object.a)`, "a quantity": `isQuantity(string(%s))`,
+	} {
+		nested := func(depth int) string {
+			expression := "object.a"
+			for range depth {
+				expression = fmt.Sprintf(level, expression)
+			}
+			return expression + " == 1"
+		}
+		work := func(depth int) float64 {
+			policy := policyOf("widgets.example.com", nested(depth))
+			return testing.AllocsPerRun(1, func() { _, _ = costbound.Of(policy) })
+		}
+		one, two := nested(6), nested(12)
+		if shorter, longer := work(6), work(12); longer/shorter > 3*float64(len(two))/float64(len(one)) {
+			t.Errorf("%s: %v allocations for %d bytes and %v for %d", name, shorter, len(one), longer, len(two))
+		}
+	}
+}
+
 // TestEveryFunctionIsKnown fails for a function of the libraries of Kubernetes that the bound does not know.
 func TestEveryFunctionIsKnown(t *testing.T) {
 	t.Parallel()
@@ -293,7 +318,7 @@ func TestBoundIsAboveTheCost(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		limited := expression.AdmissionText()
+		limited, _ := expression.AdmissionText(math.MaxInt)
 		checked, issues := env.Compile(limited)
 		if issues.Err() != nil {
 			continue
@@ -399,7 +424,8 @@ func TestValuesAreWithinTheirBounds(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		text := strings.TrimSuffix(strings.TrimPrefix(expression.AdmissionText(), "dyn("), ") == null")
+		text, _ := expression.AdmissionText(math.MaxInt)
+		text = strings.TrimSuffix(strings.TrimPrefix(text, "dyn("), ") == null")
 		checked, issues := env.Compile(text)
 		if issues.Err() != nil {
 			continue

@@ -31,13 +31,13 @@ const (
 	perPart = 1.2
 	// matchesPerUnit is how many instructions of a pattern are tried on a character for one unit.
 	matchesPerUnit = 3
-	// perParsed is the price of a character that is parsed, as part of a number, a time or an address, and perCopied that of one that is copied.
+	// perParsed is the price of a character of a number, a time or an address. perCopied is the price of a character that is copied.
 	perParsed, perCopied = 0.1, 0.01
-	// comparedPerUnit is how many characters of two texts are compared for one unit, and perFound the price of an element that is compared with a text.
+	// comparedPerUnit is how many characters of two texts are compared for one unit. perFound is the price of an element that is compared with a text.
 	comparedPerUnit, perFound = 64, 0.5
 	// perSorted is the price of an element of a list that is sorted.
 	perSorted = 10
-	// perVersion is the price of a character of a semantic version that is parsed or compared, and perZone that of looking up a time zone.
+	// perVersion is the price of a character of a semantic version. perZone is the price of a time zone, for which files are read.
 	perVersion, perZone = 1.5, 1000
 	// numberBytes is the most that a number has when it is formatted: 309 digits, a sign, a point, and as many decimals as cel-go allows. In a list or
 	// a map it has at most numberPerByte for each byte as JSON, as 1e308 has.

@@ -90,8 +90,9 @@ type walk struct {
 	counts []float64
 	// isValidated says that kube-apiserver has validated the metadata of the object.
 	isValidated bool
-	// size is the largest size of the object, for the numbers of steps.
-	size float64
+	// size is the largest size of the object, for the numbers of steps. hasSteps says that there are some.
+	size     float64
+	hasSteps bool
 	// widths are the widths of patterns, which all walks of a Bound share.
 	widths map[string]int
 	// unbounded is a function whose work has no bound.
@@ -226,6 +227,7 @@ func (w *walk) comprehension(c ast.ComprehensionExpr) result {
 		return w.isUnbounded("a macro over a list or a map of any length")
 	}
 	if over.count > 0 {
+		w.hasSteps = true
 		//guard:cost-small-objects
 		over.count = min(over.count, max(over.bytes.times(1/over.types.leastElement()).at(w.size), 1))
 		w.counts = append(w.counts, over.count)
@@ -342,13 +344,37 @@ func (w *walk) appendMappings(paths []string, condition ast.Expr) []string {
 		return w.appendMappings(w.appendMappings(paths, args[0]), args[1])
 	case operators.Equals:
 		typed, of := argumentOf("type", args[0]), argumentOf("type", args[1])
-		if typed != nil && of != nil && of.Kind() == ast.MapKind {
+		//guard:cost-paths-of-maps
+		if typed != nil && of != nil && of.Kind() == ast.MapKind && w.isPath(typed) {
 			if path := w.of(typed).path; path != "" {
 				paths = append(paths, path)
 			}
 		}
 	}
 	return paths
+}
+
+// isPath reports whether an expression is a variable, fields of one, or such a field or a constant instead. Only these have a path. To walk through any other
+// expression for its path would walk through its parts again for each condition around them.
+func (w *walk) isPath(e ast.Expr) bool {
+	switch e.Kind() {
+	case ast.IdentKind:
+		return true
+	case ast.SelectKind:
+		return w.isPath(e.AsSelect().Operand())
+	case ast.CallKind:
+		function, args := w.functionOf(e.AsCall())
+		isField := slices.Contains([]string{operators.Index, operators.OptIndex, operators.OptSelect}, function) || passing.Has(function)
+		return isField && w.isPath(args[0]) && !slices.ContainsFunc(args[1:], func(arg ast.Expr) bool { return !isConstant(arg) })
+	default:
+		return false
+	}
+}
+
+// isConstant reports whether an expression is a constant, or an empty list or map.
+func isConstant(e ast.Expr) bool {
+	isEmpty := (e.Kind() == ast.ListKind || e.Kind() == ast.MapKind) && len(guard.Elements(e)) == 0
+	return e.Kind() == ast.LiteralKind || isEmpty
 }
 
 // argumentOf returns the argument of a call of a function with one argument, or nil. It looks through dyn.

@@ -7,6 +7,8 @@ package partial_test
 
 import (
 	"errors"
+	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -227,12 +229,51 @@ func TestAdmissionTextLimitsMacros(t *testing.T) {
 		`object.b && "a" in object.l`:                                   `object.b && "a" in object.l`,
 	} {
 		expression := compilers.Compiled(t, compiler, text)
-		got := expression.AdmissionText()
+		got, _ := expression.AdmissionText(math.MaxInt)
 		if got != want {
 			t.Errorf("%s: got %s, want %s", text, got, want)
 		}
 		if _, err := compiler.Compile(got); err != nil {
 			t.Errorf("%s: %v", got, err)
 		}
+	}
+}
+
+// TestAdmissionTextIsBounded nests what is limited. Each level has its inner one twice or three times, so that the text of a short condition could be of
+// any length.
+func TestAdmissionTextIsBounded(t *testing.T) {
+	t.Parallel()
+	compiler, err := partial.NewAdmissionCompiler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for level, of := range map[string]string{
+		`string(quantity(%s).asInteger())`: `%s == "1"`, `(object.l + %s).map(x, x)`: "%s == []", `(dyn(%s) in (object.l + [1]))`: "[1].all(y, %s == true)",
+	} {
+		nested := func(depth int) string {
+			text := "object.q"
+			for range depth {
+				text = fmt.Sprintf(level, text)
+			}
+			return fmt.Sprintf(of, text)
+		}
+		expression := compilers.Compiled(t, compiler, nested(2))
+		whole, ok := expression.AdmissionText(math.MaxInt)
+		if same, isShort := expression.AdmissionText(len(whole)); !ok || !isShort || same != whole {
+			t.Errorf("%s: got %q, %v, want %q", level, same, isShort, whole)
+		}
+		if _, isShort := expression.AdmissionText(len(whole) - 1); isShort {
+			t.Errorf("%s: a text of %d bytes is no longer than %d", level, len(whole), len(whole)-1)
+		}
+	}
+	if t.Failed() {
+		return // what follows would take all memory
+	}
+	deep := "object.q"
+	for range 60 {
+		deep = "string(quantity(" + deep + ").asInteger())"
+	}
+	if text, ok := compilers.Compiled(t, compiler, deep+` == "1"`).AdmissionText(1 << 16); ok || len(text) > 1<<17 {
+		t.Errorf("got %d bytes, %v", len(text), ok)
 	}
 }

@@ -160,11 +160,13 @@ func mayQuote(n *syntax.Node, secret sets.Set[string]) string {
 // an EndpointSlice has at most 1000 endpoints.
 const maxElements = 1000
 
-// AdmissionText returns a text of an expression of a ValidatingAdmissionPolicy that costs kube-apiserver less. A macro over more than 1000
+// AdmissionText returns a text of an expression of a ValidatingAdmissionPolicy that costs kube-apiserver less, and false if it would be longer than limit, in
+// bytes: what is limited is in the text twice or three times, also within itself. A macro over more than 1000
 // elements is an error, and so are the operator in within a macro, and a quantity that would take long to parse. Those operands of && and || come last that
 // read one of the variables and have a macro. Otherwise the text has the same value.
-func (e *Expression) AdmissionText(variables ...cel.Variable) string {
-	return e.limited(iteratingLast(e.tree, namesOf(variables)), false).Text()
+func (e *Expression) AdmissionText(limit int, variables ...cel.Variable) (text string, ok bool) {
+	//guard:limited-text
+	return e.limited(iteratingLast(e.tree, namesOf(variables)), false).BoundedText(limit)
 }
 
 // limited returns a copy of an expression in which a macro over more than maxElements elements is an error, and within a macro also to look for a value in

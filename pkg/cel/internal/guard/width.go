@@ -11,22 +11,25 @@ import (
 	"unicode"
 )
 
-const (
-	// maxLetters, maxSets and maxSteps bound the work of PatternWidth: letters that a pattern tells apart, sets of instructions, and instructions that
-	// are tried, which takes some milliseconds.
-	maxLetters, maxSets, maxSteps = 256, 256, 1 << 16
-)
+// maxLetters, maxSets and maxSteps bound the work of PatternWidth: letters that a pattern tells apart, sets of instructions, and instructions that
+// are tried, which takes some milliseconds.
+const maxLetters, maxSets, maxSteps = 256, 256, 1 << 16
 
 // LargeExponent is a regular expression that matches texts of quantities that take long to parse although they are short.
 const LargeExponent = "[eE][+-]?[0-9]{4}"
 
-// BeginsText reports whether a regular expression matches at the beginning of a text only.
-func BeginsText(text string) bool {
+// programOf compiles a regular expression, as package regexp does.
+func programOf(text string) (*syntax.Prog, error) {
 	parsed, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
-		return false
+		return nil, err
 	}
-	program, err := syntax.Compile(parsed.Simplify())
+	return syntax.Compile(parsed.Simplify())
+}
+
+// BeginsText reports whether a regular expression matches at the beginning of a text only.
+func BeginsText(text string) bool {
+	program, err := programOf(text)
 	return err == nil && program.StartCond()&syntax.EmptyBeginText != 0
 }
 
@@ -40,11 +43,7 @@ func PatternWidth(text string) int {
 	if size > maxPatternSize {
 		return size
 	}
-	parsed, err := syntax.Parse(text, syntax.Perl)
-	if err != nil {
-		return size
-	}
-	program, err := syntax.Compile(parsed.Simplify())
+	program, err := programOf(text)
 	if err != nil {
 		return size
 	}
@@ -58,8 +57,9 @@ func PatternWidth(text string) int {
 			if m.left <= 0 {
 				return max(size, len(program.Inst))
 			}
-			if next := m.after(set, letter); !known[keyOf(next)] {
-				known[keyOf(next)] = true
+			next := m.after(set, letter)
+			if key := keyOf(next); !known[key] {
+				known[key] = true
 				queue = append(queue, next)
 			}
 		}

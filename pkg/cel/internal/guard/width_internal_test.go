@@ -7,7 +7,6 @@ package guard
 
 import (
 	"math/rand/v2"
-	"regexp/syntax"
 	"strings"
 	"testing"
 )
@@ -59,11 +58,7 @@ func TestPatternWidthOfTexts(t *testing.T) {
 	for range 3000 {
 		text := pattern(1 + r.IntN(4))
 		width := PatternWidth(text)
-		parsed, err := syntax.Parse(text, syntax.Perl)
-		if err != nil {
-			t.Fatal(err)
-		}
-		program, err := syntax.Compile(parsed.Simplify())
+		program, err := programOf(text)
 		if err != nil {
 			t.Fatal(err)
 		}

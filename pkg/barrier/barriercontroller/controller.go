@@ -26,7 +26,6 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
@@ -89,15 +88,15 @@ type Controller struct {
 	synced   []cache.InformerSynced
 	policies policyKind
 	bindings bindingKind
-	queue    workqueue.TypedRateLimitingInterface[Key]
+	queues   queues
 	pace     *pace
 	// sendEvents sends the events to kube-apiserver until its context ends. It is nil if Config.Events receives them.
 	sendEvents func(context.Context) error
 	// lead is the context of the leader, nil if this process is not the leader.
 	lead     atomic.Pointer[context.Context]
 	sentinel sentinel
-	// known is true once each barrier has been compared with its policy for the first time.
-	known atomic.Bool
+	// waiting is the number of queues with policies that have not been compared with their barriers since the start.
+	waiting atomic.Int32
 
 	mu      sync.Mutex
 	records map[Key]*record
@@ -117,9 +116,10 @@ func New(config Config) (c *Controller, err error) {
 		config.Clock = clock.RealClock{}
 	}
 	c = &Controller{
-		config: config, queue: newQueue(config.Clock), pace: newPace(config.Clock),
+		config: config, queues: newQueues(config.Clock), pace: newPace(config.Clock),
 		records: map[Key]*record{}, names: map[string]Key{},
 	}
+	c.waiting.Store(int32(len(c.queues)))
 	if config.Events == nil {
 		broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: config.KubeAPIServer.EventsV1()})
 		c.config.Events, c.sendEvents = sender{broadcaster.NewRecorder(runtime.NewScheme(), "proviso.dev/barriers")}, broadcaster.StartRecordingToSinkWithContext
@@ -234,7 +234,7 @@ func (c *Controller) observe(obj any) {
 	if p.key.IsMapping {
 		c.observeMapping(p.key.Name)
 	}
-	c.queue.Add(p.key)
+	c.queues.Add(p.key)
 }
 
 // observeDeletion enqueues a policy that is gone, and remembers it if it was deleted through the API: the finalizer was taken from it before, or
@@ -269,7 +269,7 @@ func (c *Controller) observeObject(obj any) {
 	key, ok := ownerOf(stored, c.names)
 	c.mu.Unlock()
 	if ok {
-		c.queue.Add(key)
+		c.queues.Add(key)
 		c.sentinel.want()
 	}
 }
@@ -279,7 +279,7 @@ func (c *Controller) enqueueAll() {
 	for _, informer := range c.owners() {
 		for _, obj := range informer.GetStore().List() {
 			if p, ok := policyOf(obj); ok {
-				c.queue.Add(p.key)
+				c.queues.Add(p.key)
 			}
 		}
 	}
@@ -292,7 +292,7 @@ func (c *Controller) enqueueAll() {
 
 // IsKnown reports whether each barrier has been compared with its policy. It returns false for some seconds after the start, or until
 // kube-apiserver and the store can be read.
-func (c *Controller) IsKnown() bool { return c.known.Load() }
+func (c *Controller) IsKnown() bool { return c.waiting.Load() == 0 }
 
 // resyncInterval is the time between two comparisons of all barriers with all policies.
 const resyncInterval = time.Minute
@@ -304,7 +304,7 @@ const measureInterval = time.Second
 func (c *Controller) Run(ctx context.Context) {
 	var group wait.Group
 	defer group.Wait()
-	defer c.queue.ShutDown()
+	defer c.queues.ShutDown()
 	if c.sendEvents != nil {
 		if err := c.sendEvents(ctx); err != nil {
 			klog.FromContext(ctx).Error(err, "Cannot send events about barriers")
@@ -315,11 +315,9 @@ func (c *Controller) Run(ctx context.Context) {
 	}
 	klog.FromContext(ctx).V(2).Info("Barriers are loaded")
 	c.enqueueAll()
-	c.noteKnown() // if there are none
-	group.StartWithContext(ctx, func(ctx context.Context) {
-		for c.next(ctx) {
-		}
-	})
+	for _, queue := range c.queues {
+		group.StartWithContext(ctx, func(ctx context.Context) { c.work(ctx, queue) })
+	}
 	group.StartWithContext(ctx, func(ctx context.Context) {
 		wait.UntilWithContext(ctx, func(context.Context) {
 			c.enqueueAll()
@@ -341,7 +339,7 @@ func (c *Controller) Run(ctx context.Context) {
 		<-ctx.Done()
 	})
 	<-ctx.Done()
-	c.queue.ShutDown()
+	c.queues.ShutDown()
 }
 
 // LeaseName is the name of the Lease whose holder writes barriers.

@@ -513,3 +513,29 @@ func TestCoalescing(t *testing.T) {
 		t.Errorf("got %d writes in %s, want %d at most", written, time.Since(started), most)
 	}
 }
+
+// TestClusterScopedPoliciesDoNotWait has policies of many namespaces that take long to compile.
+func TestClusterScopedPoliciesDoNotWait(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	resume := make(chan struct{})
+	defer close(resume)
+	r.compile = func(key engine.Key, spec *policyv1alpha1.AuthorizationPolicySpec) (*barrier.Barrier, error) {
+		if key.Namespace != "" {
+			<-resume
+		}
+		return compile(key, spec)
+	}
+	for n := range 20 {
+		p := &policyv1alpha1.AuthorizationPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: fmt.Sprintf("team-%d", n), Name: "a"}, Spec: policy("", "1").Spec}
+		if _, err := r.policies.PolicyV1alpha1().AuthorizationPolicies(p.Namespace).Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, _ := r.start(t, lead)
+	r.create(t, policy("a", "1"))
+	eventually(t, "the barrier of the cluster-scoped policy is written", func() bool { return r.isBarred(t, "a", "1") })
+	if c.IsKnown() {
+		t.Error("all barriers are known while policies of namespaces have not been compared with theirs")
+	}
+}

@@ -110,7 +110,7 @@ func (c *Controller) observeMapping(changed string) {
 	for _, name := range c.mappings.GetStore().ListKeys() {
 		if name != changed {
 			//guard:mapping-barriers-other-mappings
-			c.queue.Add(mappingKey(name))
+			c.queues.Add(mappingKey(name))
 		}
 	}
 }

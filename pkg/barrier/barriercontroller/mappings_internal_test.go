@@ -38,7 +38,7 @@ func excluding(name, version string) *policyv1alpha1.FieldPermissionMapping {
 func TestMappingsThatAreGone(t *testing.T) {
 	t.Parallel()
 	c := &Controller{records: map[Key]*record{}, names: map[string]Key{}}
-	c.queue = newQueue(clock.RealClock{})
+	c.queues = newQueues(clock.RealClock{})
 	c.config.CompileMapping = func(name string, exclusions []mapping.Exclusion) *barrier.Barrier {
 		return &barrier.Barrier{Policy: &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint(name, len(exclusions), exclusions)}}}
 	}
@@ -51,10 +51,10 @@ func TestMappingsThatAreGone(t *testing.T) {
 		}
 		c.observe(m) // what the informer's handlers call in any case
 		var keys []Key
-		for c.queue.Len() > 0 {
-			key, _ := c.queue.Get()
+		for c.queues[0].Len() > 0 {
+			key, _ := c.queues[0].Get()
 			keys = append(keys, key)
-			c.queue.Done(key)
+			c.queues[0].Done(key)
 		}
 		return keys
 	}
@@ -93,14 +93,14 @@ func TestMappingsThatAreGone(t *testing.T) {
 // TestDeletionSeenLate tells a deletion after the queue was worked off: the informer tells its handlers in any order. The barrier must be looked at again.
 func TestDeletionSeenLate(t *testing.T) {
 	t.Parallel()
-	c := &Controller{records: map[Key]*record{}, names: map[string]Key{}, queue: newQueue(clock.RealClock{})}
+	c := &Controller{records: map[Key]*record{}, names: map[string]Key{}, queues: newQueues(clock.RealClock{})}
 	p := &policyv1alpha1.ClusterAuthorizationPolicy{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "1"}}
 	c.observe(p)
-	key, _ := c.queue.Get()
-	c.queue.Done(key)
+	key, _ := c.queues[0].Get()
+	c.queues[0].Done(key)
 	c.observeDeletion(p)
-	if deleted := c.record(key).deleted; c.queue.Len() != 1 || deleted != "1" {
-		t.Errorf("got %d keys, deleted %q", c.queue.Len(), deleted)
+	if deleted := c.record(key).deleted; c.queues[0].Len() != 1 || deleted != "1" {
+		t.Errorf("got %d keys, deleted %q", c.queues[0].Len(), deleted)
 	}
 }
 
@@ -111,12 +111,28 @@ func TestPoliciesMissingInAList(t *testing.T) {
 	deleting := &policyv1alpha1.ClusterAuthorizationPolicy{ObjectMeta: metav1.ObjectMeta{Name: "deleting", UID: "b", Finalizers: []string{Finalizer}, DeletionTimestamp: &metav1.Time{}}}
 	for _, p := range []*policyv1alpha1.ClusterAuthorizationPolicy{unheld, deleting} {
 		for event, wantDeleted := range map[any]types.UID{p: p.UID, cache.DeletedFinalStateUnknown{Key: p.Name, Obj: p}: ""} {
-			c := &Controller{records: map[Key]*record{}, names: map[string]Key{}, queue: newQueue(clock.RealClock{})}
+			c := &Controller{records: map[Key]*record{}, names: map[string]Key{}, queues: newQueues(clock.RealClock{})}
 			c.observeDeletion(event)
 			key := Key{Key: engine.Key{Name: p.Name}}
-			if got := c.record(key).deleted; got != wantDeleted || c.queue.Len() != 1 {
-				t.Errorf("%T of %s: got the deletion of %q, and %d keys, want %q and one", event, p.Name, got, c.queue.Len(), wantDeleted)
+			if got := c.record(key).deleted; got != wantDeleted || c.queues[0].Len() != 1 {
+				t.Errorf("%T of %s: got the deletion of %q, and %d keys, want %q and one", event, p.Name, got, c.queues[0].Len(), wantDeleted)
 			}
+		}
+	}
+}
+
+// TestOneQueueForANamespace has policies that share a bound: one worker compares them with it.
+func TestOneQueueForANamespace(t *testing.T) {
+	t.Parallel()
+	queues := newQueues(clock.RealClock{})
+	ofCluster := queues.of(mappingKey("a"))
+	if queues.of(Key{Key: engine.Key{Name: "b"}}) != ofCluster {
+		t.Error("a mapping and a cluster-scoped policy have different queues")
+	}
+	for _, namespace := range []string{"a", "b", "c", "d", "e", "f", "g", "h"} {
+		first := queues.of(Key{Key: engine.Key{Namespace: namespace, Name: "a"}})
+		if first == ofCluster || queues.of(Key{Key: engine.Key{Namespace: namespace, Name: "b"}}) != first {
+			t.Errorf("the policies of the namespace %s have the queue of cluster-scoped ones, or two", namespace)
 		}
 	}
 }

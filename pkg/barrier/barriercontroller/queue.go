@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package barriercontroller
 
 import (
+	"hash/fnv"
 	"sync"
 	"time"
 
@@ -30,8 +31,45 @@ const (
 	firstRetry, lastRetry = 250 * time.Millisecond, time.Minute
 )
 
-// turns hands out one key of each namespace in turn. It implements workqueue.Queue. Cluster-scoped policies have a turn like a
-// namespace.
+// queues has the queue of cluster-scoped policies and mappings, and the queues of namespaces. Each queue has one worker: policies that share a bound are
+// compared with it one after another, and cluster-scoped policies do not wait for those of namespaces.
+type queues [1 + namespaceQueues]workqueue.TypedRateLimitingInterface[Key]
+
+// namespaceQueues is the number of queues of namespaces. A barrier needs eight requests, each of which waits for a store.
+const namespaceQueues = 4
+
+func newQueues(c clock.WithTicker) (q queues) {
+	const name = "barriers"
+	for i := range q {
+		fair := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[Key]{Name: name, Clock: c, Queue: &turns{keys: map[string][]Key{}}})
+		delaying := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[Key]{Name: name, Clock: c, Queue: fair})
+		q[i] = workqueue.NewTypedRateLimitingQueueWithConfig(workqueue.NewTypedItemExponentialFailureRateLimiter[Key](firstRetry, lastRetry),
+			workqueue.TypedRateLimitingQueueConfig[Key]{Name: name, Clock: c, DelayingQueue: delaying})
+	}
+	return q
+}
+
+// of returns the queue of a policy or a mapping. All keys of one namespace have the same queue.
+func (q *queues) of(key Key) workqueue.TypedRateLimitingInterface[Key] {
+	if key.Namespace == "" {
+		return q[0]
+	}
+	hash := fnv.New32a()
+	hash.Write([]byte(key.Namespace))
+	return q[1+hash.Sum32()%namespaceQueues]
+}
+
+func (q *queues) Add(key Key) { q.of(key).Add(key) }
+
+func (q *queues) AddAfter(key Key, delay time.Duration) { q.of(key).AddAfter(key, delay) }
+
+func (q *queues) ShutDown() {
+	for _, queue := range q {
+		queue.ShutDown()
+	}
+}
+
+// turns hands out one key of each namespace in turn. It implements workqueue.Queue.
 type turns struct {
 	keys map[string][]Key
 	// order has the namespaces with keys. The first is the next.
@@ -65,14 +103,6 @@ func (t *turns) Pop() Key {
 	t.keys[namespace] = keys[1:]
 	t.order = append(t.order, namespace)
 	return keys[0]
-}
-
-func newQueue(c clock.WithTicker) workqueue.TypedRateLimitingInterface[Key] {
-	const name = "barriers"
-	fair := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[Key]{Name: name, Clock: c, Queue: &turns{keys: map[string][]Key{}}})
-	delaying := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[Key]{Name: name, Clock: c, Queue: fair})
-	return workqueue.NewTypedRateLimitingQueueWithConfig(workqueue.NewTypedItemExponentialFailureRateLimiter[Key](firstRetry, lastRetry),
-		workqueue.TypedRateLimitingQueueConfig[Key]{Name: name, Clock: c, DelayingQueue: delaying})
 }
 
 // pace bounds the rates of writes. Its methods may be called concurrently.

@@ -15,6 +15,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
@@ -55,43 +56,43 @@ const (
 	grace = 10 * time.Second
 )
 
-// next brings the barrier of the next policy in the queue into line. It returns false once the queue is shut down.
-func (c *Controller) next(ctx context.Context) bool {
-	key, shutdown := c.queue.Get()
-	if shutdown {
-		return false
+// work brings the barriers of the policies in a queue into line, one after another, until the queue is shut down.
+func (c *Controller) work(ctx context.Context, queue workqueue.TypedRateLimitingInterface[Key]) {
+	for isKnown := false; ; {
+		if !isKnown && queue.Len() == 0 {
+			isKnown = true
+			c.waiting.Add(-1)
+			c.config.Changed()
+		}
+		key, shutdown := queue.Get()
+		if shutdown {
+			return
+		}
+		if ctx.Err() == nil {
+			c.retry(ctx, queue, key, c.sync(ctx, key))
+		}
+		queue.Done(key)
 	}
-	defer c.queue.Done(key)
-	if ctx.Err() != nil {
-		return true
-	}
-	err := c.sync(ctx, key)
-	c.noteKnown()
+}
+
+// retry enqueues a policy again if its barrier could not be brought into line.
+func (c *Controller) retry(ctx context.Context, queue workqueue.TypedRateLimitingInterface[Key], key Key, err error) {
 	switch {
 	case err == nil:
-		c.queue.Forget(key)
+		queue.Forget(key)
 	case errors.Is(err, errOutdated), apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
 		if !errors.Is(err, errOutdated) {
 			writes.WithLabelValues(resultConflict).Inc()
 		}
-		c.queue.AddAfter(key, outdatedRetry)
+		queue.AddAfter(key, outdatedRetry)
 	case errors.Is(err, errStale):
-		c.queue.AddAfter(key, staleRetry)
+		queue.AddAfter(key, staleRetry)
 	default:
 		if ctx.Err() == nil && c.leader() != nil {
 			writes.WithLabelValues(resultFailed).Inc()
 			klog.FromContext(ctx).Error(err, "Cannot bring a barrier into line", key.what(), klog.KRef(key.Namespace, key.Name))
 		}
-		c.queue.AddRateLimited(key)
-	}
-	return true
-}
-
-// noteKnown notes that all barriers are known once no policy waits for its first comparison.
-func (c *Controller) noteKnown() {
-	if !c.known.Load() && c.queue.Len() == 0 {
-		c.known.Store(true)
-		c.config.Changed()
+		queue.AddRateLimited(key)
 	}
 }
 
@@ -207,7 +208,7 @@ func (c *Controller) syncWanted(ctx context.Context, p *policy, r compiled) erro
 		if !policyInOrder || !bindingInOrder {
 			c.pending(p, r)
 		}
-		c.queue.AddAfter(p.key, wait)
+		c.queues.AddAfter(p.key, wait)
 		return nil
 	}
 	err := c.write(lead, p, r, wasInOrder)
@@ -234,7 +235,7 @@ func (c *Controller) isDue(key Key) bool {
 		left -= now.Sub(r.missing)
 	})
 	if left > 0 {
-		c.queue.AddAfter(key, left)
+		c.queues.AddAfter(key, left)
 	}
 	return left <= 0
 }
@@ -283,7 +284,7 @@ func (c *Controller) syncUnwanted(p *policy) error {
 		return errStale
 	}
 	if wait := c.pace.wait(p.key); wait > 0 {
-		c.queue.AddAfter(p.key, wait)
+		c.queues.AddAfter(p.key, wait)
 		return nil
 	}
 	current, err := c.readPolicy(lead, p.key)
@@ -364,7 +365,7 @@ func (c *Controller) syncGone(key Key) error {
 		return c.remove(lead, key, uid)
 	}
 	if isFirst { // The cache is without the policy before observeDeletion is told.
-		c.queue.AddAfter(key, deletionLag)
+		c.queues.AddAfter(key, deletionLag)
 		return nil
 	}
 	if !before.isOrphan {

@@ -98,7 +98,7 @@ func (c *Compiler) compile(key engine.Key, spec *policyv1alpha1.AuthorizationPol
 	if spec.Effect != policyv1alpha1.PolicyEffectDeny {
 		return nil, errNotDeny
 	}
-	t := &translator{compiler: c.admission, found: map[situation]translation{}}
+	t := &translator{compiler: c.admission, found: map[situation]translation{}, left: maxTranslationCost}
 	if spec.Condition != "" {
 		variables := make([]cel.NamedExpression, 0, len(spec.Variables))
 		for _, v := range spec.Variables {
@@ -284,18 +284,34 @@ func (w *writer) translate(t *translator) {
 // expressions have that several times, so that they are not written first.
 func (w *writer) leaveOutLargeRules() bool {
 	size, seen := 0, map[string]bool{}
+	// matched is the length of what all parts match of a variant, and outside the number of parts that deny other versions: each has all of that.
+	matched, outside := map[string]int{}, map[string]int{}
 	for _, p := range w.parts {
-		isNeeded := func(c *candidate) bool {
-			return c.translation.reason == "" && (c.translation.text != never || p.hasOutside())
+		text := p.matches(w.isAlone)
+		if p.hasOutside() {
+			text = conjunction(text, oneOf(version, sortedSet(p.spec.APIVersions)))
 		}
-		if !slices.ContainsFunc(p.candidates, isNeeded) {
-			continue
-		}
-		if text := p.matches(w.isAlone); !seen[text] {
-			size, seen[text] = size+len(text), true
+		for _, c := range p.candidates {
+			if c.translation.reason != "" || c.translation.text == never && !p.hasOutside() {
+				continue
+			}
+			if !seen[text] {
+				size, seen[text] = size+len(text), true
+			}
+			of := class(c.variant)
+			if !seen[of+text] {
+				matched[of], seen[of+text] = matched[of]+len(text), true
+				if p.hasOutside() {
+					outside[of]++
+				}
+			}
 		}
 	}
-	if size <= MaxTextBytes {
+	again := 0
+	for of, n := range outside {
+		again = max(again, n*matched[of])
+	}
+	if size+again <= MaxTextBytes {
 		return false
 	}
 	for _, p := range w.parts {
@@ -310,10 +326,10 @@ func (w *writer) leaveOutLargeRules() bool {
 
 var reasonTooLarge = fmt.Sprintf("the expressions of the barrier have more than %d bytes", MaxTextBytes)
 
-// leaveOutVersions removes a translation that would not be exact, and reports whether there was one: in a version that a rule does not
+// leaveOutVersions removes translations that would not be exact, and reports whether there were any: in a version that a rule does not
 // name, the policy denies without its condition, unless another rule names the version. If that rule has no translation, it
 // is not known for which requests it does.
-func (w *writer) leaveOutVersions() bool {
+func (w *writer) leaveOutVersions() (removed bool) {
 	for _, p := range w.parts {
 		if !p.hasOutside() {
 			continue
@@ -325,15 +341,15 @@ func (w *writer) leaveOutVersions() bool {
 			//guard:barrier-versions-beside-rule-without-translation
 			case w.isOverlapped(p, c) || c.variant.operation == admissionregistrationv1.Update && p.isUntranslated(creation):
 				c.translation = translation{reason: "the rule is for some versions, and another rule for the same requests cannot be translated"}
-				return true
+				removed = true
 			//guard:barrier-updates-create-version-another-rule
 			case c.variant.operation == admissionregistrationv1.Update && !p.hasSubresourcesOnly() && w.isCreatedOtherwise(p):
 				c.translation = translation{reason: "an update or a patch can also create the object, in a version for which only another rule names the verb create"}
-				return true
+				removed = true
 			}
 		}
 	}
-	return false
+	return removed
 }
 
 // isOverlapped reports whether a part without translation may match requests of a candidate of another part.
@@ -350,7 +366,9 @@ func (w *writer) isCreatedOtherwise(p *part) bool {
 
 // isUntranslated reports whether the part has the variant, but no translation for it.
 func (p *part) isUntranslated(v variant) bool {
-	return slices.ContainsFunc(p.candidates, func(c *candidate) bool { return class(c.variant) == class(v) && c.translation.reason != "" })
+	return slices.ContainsFunc(p.candidates, func(c *candidate) bool {
+		return c.translation.reason != "" && c.variant.operation == v.operation && c.variant.named == v.named
+	})
 }
 
 // overlap is the function overlap, and compares the same parts once.

@@ -540,8 +540,11 @@ func TestBoundsOfCompiling(t *testing.T) {
 		return list
 	}
 	verbs := [][]string{{"create", "update", "patch", "delete"}, {"delete", "deletecollection"}, {"create", "update", "patch"}, everyWrite}
-	large, chain := denial("object.x == oldObject.x"), denial("object.x == oldObject.x")
+	large, chain, versions := denial("object.x == oldObject.x"), denial("object.x == oldObject.x"), denial("object.x == 1")
 	for i := range 64 {
+		versioned := ruleFor(everyWrite, fmt.Sprintf("r%d", i))
+		versioned.APIGroups, versioned.APIVersions = []string{"shared"}, entries("v", i, 64, 55)
+		versions.Rules = append(versions.Rules, versioned)
 		rule := ruleFor(verbs[i%len(verbs)], entries("r", i, 64, 100)...)
 		rule.APIGroups = append(entries("g", i, 63, 100), "shared")
 		large.Rules = append(large.Rules, rule)
@@ -553,7 +556,7 @@ func TestBoundsOfCompiling(t *testing.T) {
 		}
 		chain.Rules = append(chain.Rules, linked)
 	}
-	for name, spec := range map[string]*policyv1alpha1.AuthorizationPolicySpec{"large": large, "a chain": chain} {
+	for name, spec := range map[string]*policyv1alpha1.AuthorizationPolicySpec{"large": large, "a chain": chain, "versions": versions} {
 		compiler := newCompiler()
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)

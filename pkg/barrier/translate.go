@@ -34,7 +34,12 @@ type translator struct {
 	compiler   *partial.Compiler
 	expression *partial.Expression // nil if the policy has no condition
 	found      map[situation]translation
+	// left is what is left of maxTranslationCost.
+	left uint64
 }
+
+// maxTranslationCost bounds the evaluations of the condition for all situations together.
+const maxTranslationCost = 2 * cel.CostLimit
 
 // situation is what the translation of a condition depends on. It is the key of the cache.
 type situation struct {
@@ -135,7 +140,9 @@ func (t *translator) evaluate(s situation) translation {
 	if err != nil {
 		return translation{reason: reasonOf(err)}
 	}
-	result := plan.Eval(context.Background(), values)
+	//guard:barrier-situations-together
+	result := plan.EvalWithin(context.Background(), values, t.left)
+	t.left -= min(t.left, result.Cost())
 	switch {
 	case result.Stopped():
 		return translation{reason: "the condition is too large or costs too much: " + reasonOf(result.Err())}

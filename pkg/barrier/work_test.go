@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package barrier_test
 
 import (
+	"fmt"
 	"io/fs"
 	"strings"
 	"testing"
@@ -129,23 +130,42 @@ func TestNoBarrierWithoutBound(t *testing.T) {
 	}
 }
 
-// TestDeepConditionsHaveNoBarrier nests a limited call as deep as a condition can: its text in the barrier would be too long, and is not written.
+// TestDeepConditionsHaveNoBarrier has short conditions with nested calls and macros, whose texts in a barrier would be too long, whose barriers would take
+// kube-apiserver seconds to minutes to compile, or which take a replica seconds to evaluate in part.
 func TestDeepConditionsHaveNoBarrier(t *testing.T) {
 	t.Parallel()
 	l := newLaw(t)
-	condition := "object.q"
-	for range 40 {
-		condition = "string(quantity(" + condition + ").asInteger())"
+	nested := func(depth int, level, inner string) string {
+		for range depth {
+			inner = strings.ReplaceAll(level, "%", inner)
+		}
+		return inner
 	}
-	compiled, err := l.barriers.Compile(engine.Key{Name: "a"}, &policyv1alpha1.AuthorizationPolicySpec{
-		Effect: policyv1alpha1.PolicyEffectDeny, Condition: condition + ` == "1"`,
-		Rules: []policyv1alpha1.PolicyRule{{Verbs: []string{"create"}, APIGroups: []string{"x.example.com"}, APIVersions: []string{"v1"}, Resources: []string{"xs"}}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if compiled.Policy != nil || len(compiled.Report) != 1 || !strings.Contains(compiled.Report[0].Reason, "have more than 65536 bytes") {
-		t.Errorf("got %+v, want no barrier, and the reason", compiled.Report)
+	quantities := func(depth int, of string) string { return nested(depth, "(isQuantity(%) ? 'a' : 'b')", of) }
+	numbers := "[0" + strings.Repeat(", 1", 99) + "]"
+	for name, tc := range map[string]struct {
+		condition, want string
+		rules           []policyv1alpha1.PolicyRule
+	}{
+		"a long text":        {condition: nested(40, "string(quantity(%).asInteger())", "object.q") + ` == "1"`, want: "have more than 65536 bytes"},
+		"copied macros":      {condition: quantities(2, nested(5, "%.optMap(x, x)", "optional.of(request.userInfo.username)")+".orValue('')") + " == 'a' || object.a == 1", want: "macros expand to more than 16384 parts"},
+		"copied comparisons": {condition: quantities(6, "object.a") + " == 'a'", want: "regular expressions are larger"},
+		"nested macros":      {condition: nested(5, "(%.exists(x, x == 1) ? object.a : object.b)", nested(5, "%.optMap(x, x)", "object.?a")+".orValue('')") + ".size() > 3", want: "it has more than 10 macros"},
+		"many situations": {
+			condition: fmt.Sprintf(`request.verb == "x" || %[1]s.exists(x, %[1]s.exists(y, %[1]s.exists(z, x + y + z == 400))) || object.a == 1`, numbers), want: "costs too much",
+			rules: []policyv1alpha1.PolicyRule{ruleFor(everyWrite, "pods", "configmaps"), ruleFor([]string{"create", "get"}, "pods/exec")},
+		},
+	} {
+		if tc.rules == nil {
+			tc.rules = []policyv1alpha1.PolicyRule{ruleFor([]string{"create"}, "configmaps")}
+		}
+		compiled, err := l.barriers.Compile(engine.Key{Name: "a"}, denial(tc.condition, tc.rules...))
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if compiled.Policy != nil || len(compiled.Report) == 0 || !strings.Contains(compiled.Report[0].Reason, tc.want) {
+			t.Errorf("%s: got %+v, want no barrier, because %q", name, compiled.Report, tc.want)
+		}
 	}
 }
 

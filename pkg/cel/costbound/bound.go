@@ -11,10 +11,12 @@ import (
 	"math"
 	"sync"
 
+	celgo "github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/internal/engine"
 )
 
 // Bound is an upper bound of what some expressions cost for one request. The zero value is the bound of no expressions. A Bound is immutable.
@@ -23,7 +25,7 @@ type Bound struct {
 	unbounded   string
 	// walk is a walk at its beginning.
 	walk walk
-	// same are the costs for objects of all sizes if there are no macros. Otherwise the number of steps goes by the size.
+	// same are the costs for objects of all sizes, unless the number of steps of a macro depends on the size.
 	same []cost
 }
 
@@ -68,7 +70,7 @@ func (b Bound) total(bytes int, of func(cost) float64) uint64 {
 	return uint64(math.Ceil(total))
 }
 
-// costs returns the costs of the expressions for objects of a size, whether they have steps of macros, and the name of a function whose work no limit ends,
+// costs returns the costs of the expressions for objects of a size, whether they depend on the size, and the name of a function whose work no limit ends,
 // or "".
 func (b Bound) costs(size float64) (costs []cost, hasSteps bool, unbounded string) {
 	w := b.walk
@@ -93,19 +95,23 @@ func (b Bound) Unbounded() string { return b.unbounded }
 // environment has the functions and the macros of ValidatingAdmissionPolicies.
 var environment = sync.OnceValues(func() (*cel.Environment, error) { return cel.NewAdmissionEnvironment() })
 
-// Of returns the bound of the expressions of a ValidatingAdmissionPolicy, which must have been compiled before. It returns an error if an
-// expression cannot be parsed.
+// Of returns the bound of the expressions of a ValidatingAdmissionPolicy. It returns an error if an expression cannot be parsed, or if kube-apiserver would take
+// too long to compile it.
 func Of(policy *admissionregistrationv1.ValidatingAdmissionPolicy) (Bound, error) {
 	e, err := environment()
 	if err != nil {
 		return Bound{}, err
 	}
-	env := e.Engine().Env
+	env, guard := e.Engine().Env, e.Engine().Guard
 	b := Bound{walk: walk{functions: env.Functions(), object: typesOfObject(policy.Spec.MatchConstraints), isValidated: areValidated(policy.Spec.MatchConstraints), widths: map[string]int{}}}
 	var mistake error
 	add := func(name, text string) {
-		parsed, issues := env.Parse(text)
-		if mistake = cmp.Or(mistake, issues.Err()); mistake == nil {
+		//guard:cost-compilation
+		if mistake = cmp.Or(mistake, engine.CheckText(guard, text)); mistake != nil {
+			return
+		}
+		var parsed *celgo.Ast
+		if parsed, _, mistake = engine.Parse(env, guard, text); mistake == nil {
 			b.expressions = append(b.expressions, expression{name, parsed.NativeRep().Expr()})
 		}
 	}

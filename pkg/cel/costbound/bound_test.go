@@ -172,6 +172,28 @@ func TestWalksGrowWithTheText(t *testing.T) { //nolint:paralleltest // see above
 	}
 }
 
+// TestBoundsOfManyFields compares the work of the bounds of many fields: twice as many take some three times as much, and not the cube. It is not parallel,
+// because it counts allocations.
+func TestBoundsOfManyFields(t *testing.T) { //nolint:paralleltest // see above
+	for name, expression := range map[string]string{"in a list": "object in [%s]", "in a sum": "size([%s]) == 1"} {
+		work := func(fields int) float64 {
+			var list []string
+			for n := range fields {
+				list = append(list, fmt.Sprintf("object.f%d", n))
+			}
+			policy := policyOf("widgets.example.com", fmt.Sprintf(expression, strings.Join(list, ",")))
+			return testing.AllocsPerRun(1, func() {
+				if bound, err := costbound.Of(policy); err != nil || bound.Work(1<<20) == 0 {
+					t.Error(err)
+				}
+			})
+		}
+		if few, many := work(60), work(120); many > 3*few {
+			t.Errorf("%s: %v allocations for 60 fields and %v for 120", name, few, many)
+		}
+	}
+}
+
 // TestEveryFunctionIsKnown fails for a function of the libraries of Kubernetes that the bound does not know.
 func TestEveryFunctionIsKnown(t *testing.T) {
 	t.Parallel()

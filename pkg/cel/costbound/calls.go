@@ -284,11 +284,11 @@ func (w *walk) products(function string, values []value) result {
 
 // sizes returns the sum of the sizes of values.
 func sizes(values []value) form {
-	sum := none
+	forms := make([]form, 0, len(values))
 	for _, v := range values {
-		sum = sum.plus(v.bytes)
+		forms = append(forms, v.bytes)
 	}
-	return sum
+	return none.plus(forms...)
 }
 
 // counted returns the cost of a call that reads its arguments once, of which cel-go counts each character.

@@ -46,10 +46,15 @@ func (f form) combined(g form, combine func(a, b float64) float64) form {
 }
 
 func (f form) plus(others ...form) form {
+	sum := form{fixed: f.fixed, by: map[string]float64{}}
+	maps.Copy(sum.by, f.by)
 	for _, g := range others {
-		f = f.combined(g, func(a, b float64) float64 { return a + b })
+		sum.fixed += g.fixed
+		for part, n := range g.by {
+			sum.by[part] += n
+		}
 	}
-	return f
+	return sum
 }
 
 func (f form) times(n float64) form {
@@ -96,30 +101,42 @@ func (f form) repeated(totals map[string]form, count form) form {
 // at returns the most that the form can be for an object, and a stored object, of at most the given size. Parts that do not contain
 // each other share the size of their object: all of it is in the part with the largest number.
 func (f form) at(bytes float64) float64 {
-	perByte := map[string]float64{}
-	for part := range f.by {
-		root, _, _ := strings.Cut(part, ".")
-		perByte[root] = f.largest(root)
+	var parts tree
+	for part, n := range f.by {
+		at := &parts
+		for name := range strings.SplitSeq(part, ".") {
+			at = at.child(name)
+		}
+		at.n = n
 	}
 	total := f.fixed
-	for _, n := range perByte {
-		total += n * bytes
+	for _, object := range parts.below {
+		total += object.largest() * bytes
 	}
 	return total
 }
 
-// largest returns the most that one byte below a path adds.
-func (f form) largest(path string) float64 {
-	below := map[string]bool{}
-	for part := range f.by {
-		if rest, ok := strings.CutPrefix(part, path+"."); ok {
-			name, _, _ := strings.Cut(rest, ".")
-			below[path+"."+name] = true
-		}
+// tree has the parts of a form, each below the part that contains it.
+type tree struct {
+	n     float64
+	below map[string]*tree
+}
+
+func (t *tree) child(name string) *tree {
+	if t.below == nil {
+		t.below = map[string]*tree{}
 	}
+	if t.below[name] == nil {
+		t.below[name] = &tree{}
+	}
+	return t.below[name]
+}
+
+// largest returns the most that one byte of the part adds.
+func (t *tree) largest() float64 {
 	most := 0.0
-	for child := range below {
-		most = max(most, f.largest(child))
+	for _, child := range t.below {
+		most = max(most, child.largest())
 	}
-	return f.by[path] + most
+	return t.n + most
 }

@@ -45,10 +45,21 @@ func (c cost) combined(o cost, combine func(a, b form) form) cost {
 }
 
 func (c cost) plus(others ...cost) cost {
-	for _, o := range others {
-		c = c.combined(o, func(a, b form) form { return a.plus(b) })
+	sum := func(of func(c cost) form) form {
+		forms := make([]form, 0, len(others))
+		for _, o := range others {
+			forms = append(forms, of(o))
+		}
+		return of(c).plus(forms...)
 	}
-	return c
+	deepest := c.deepest
+	for _, o := range others {
+		deepest = max(deepest, o.deepest)
+	}
+	return cost{
+		counted: sum(func(c cost) form { return c.counted }), claimed: sum(func(c cost) form { return c.claimed }), searched: sum(func(c cost) form { return c.searched }),
+		deepest: deepest, unseen: sum(func(c cost) form { return c.unseen }),
+	}
 }
 
 func (c cost) isInfinite() bool {
@@ -65,6 +76,14 @@ func (c cost) repeated(totals map[string]form, count form) cost {
 type result struct {
 	value
 	cost cost
+}
+
+func costsOf(results []result) []cost {
+	costs := make([]cost, 0, len(results))
+	for _, r := range results {
+		costs = append(costs, r.cost)
+	}
+	return costs
 }
 
 // scope is a variable of a macro.
@@ -90,7 +109,7 @@ type walk struct {
 	counts []float64
 	// isValidated says that kube-apiserver has validated the metadata of the object.
 	isValidated bool
-	// size is the largest size of the object, for the numbers of steps. hasSteps says that there are some.
+	// size is the largest size of the object, for the numbers of steps. hasSteps says that some depend on it.
 	size     float64
 	hasSteps bool
 	// widths are the widths of patterns, which all walks of a Bound share.
@@ -206,11 +225,13 @@ func (w *walk) literal(e ast.Expr) result {
 	if e.Kind() == ast.MapKind {
 		r = result{value: value{shape: mapping, count: count / 2, counted: true}, cost: units(30 + count/2)}
 	}
+	results, values := make([]result, 0, len(parts)), make([]value, 0, len(parts))
 	for _, part := range parts {
 		found := w.of(part)
 		r.isFlat = r.isFlat && (found.shape == text || found.shape == scalar)
-		r.bytes, r.cost = r.bytes.plus(found.bytes, fixed(2)), r.cost.plus(found.cost)
+		results, values = append(results, found), append(values, found.value)
 	}
+	r.bytes, r.cost = sizes(values).plus(fixed(2*count)), r.cost.plus(costsOf(results)...)
 	return r
 }
 
@@ -227,7 +248,7 @@ func (w *walk) comprehension(c ast.ComprehensionExpr) result {
 		return w.isUnbounded("a macro over a list or a map of any length")
 	}
 	if over.count > 0 {
-		w.hasSteps = true
+		w.hasSteps = w.hasSteps || !over.bytes.isFixed()
 		//guard:cost-small-objects
 		over.count = min(over.count, max(over.bytes.times(1/over.types.leastElement()).at(w.size), 1))
 		w.counts = append(w.counts, over.count)
@@ -327,9 +348,7 @@ func (w *walk) call(e ast.Expr) result {
 		return w.index(args, results)
 	}
 	own := w.own(function, args, results)
-	for _, r := range results {
-		own.cost = own.cost.plus(r.cost)
-	}
+	own.cost = own.cost.plus(costsOf(results)...)
 	return own
 }
 

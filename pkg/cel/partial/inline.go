@@ -20,6 +20,11 @@ import (
 	"github.com/proviso-authz/proviso/pkg/suggestion"
 )
 
+// maxInlinedBytes bounds an expression with all named expressions in it: a name, or a text, of some kilobytes may be in them thousands of times.
+const maxInlinedBytes = 16 * cel.MaxExpressionBytes
+
+var errInlined = fmt.Errorf("expression %w: it has more than %d bytes with the variables that it refers to", cel.ErrCompile, maxInlinedBytes)
+
 // maxNamesShown bounds the variables that an error lists.
 const maxNamesShown = 8
 
@@ -28,6 +33,8 @@ const maxNamesShown = 8
 // a named expression binds is renamed if a macro around the reference binds the same name.
 type inliner struct {
 	defined map[string]*ast.AST
+	// sizes are the numbers of bytes of the named expressions, with those that they refer to.
+	sizes map[string]int
 	// parse parses the expression that a call of unchanged stands for.
 	parse func(text string) (*celgo.Ast, error)
 	// fields are the values of fields of request.
@@ -36,7 +43,8 @@ type inliner struct {
 	budget *guard.Budget
 }
 
-func (in *inliner) inline(native *ast.AST) error {
+// inline replaces the references in an expression. It returns the number of bytes of the result, about, for the size of the expression as it is.
+func (in *inliner) inline(native *ast.AST, size int) (int, error) {
 	next := ast.MaxID(native)
 	type found struct {
 		expr  ast.Expr
@@ -53,39 +61,45 @@ func (in *inliner) inline(native *ast.AST) error {
 		}
 	})
 	for _, r := range references {
-		definition, err := in.definition(r.expr)
+		definition, bytes, err := in.definition(r.expr)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		count += len(definition.IDs())
-		if count > syntax.MaxNodes {
-			return syntax.ErrTooLarge
+		size += bytes
+		switch {
+		case count > syntax.MaxNodes:
+			return 0, syntax.ErrTooLarge
+		//guard:inlined-bytes
+		case size > maxInlinedBytes:
+			return 0, errInlined
 		}
 		definition, err = renamed(definition, r.scope, names)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		next = in.replace(native, r.expr, definition, next)
 	}
-	return nil
+	return size, nil
 }
 
-// definition returns the expression for which a reference, or a call of unchanged, stands.
-func (in *inliner) definition(e ast.Expr) (*ast.AST, error) {
+// definition returns the expression for which a reference, or a call of unchanged, stands, and its size in bytes.
+func (in *inliner) definition(e ast.Expr) (definition *ast.AST, size int, err error) {
 	if isUnchanged(e) {
 		paths, err := cel.UnchangedPaths(e.AsCall().Args())
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		parsed, err := in.parse(cel.UnchangedText(paths))
-		return parsed.NativeRep(), err
+		text := cel.UnchangedText(paths)
+		parsed, err := in.parse(text)
+		return parsed.NativeRep(), len(text), err
 	}
 	name, _ := reference(e)
 	definition, ok := in.defined[name]
 	if !ok {
-		return nil, fmt.Errorf("expression %w: undeclared reference to %q%s", cel.ErrCompile, string(cel.Variables)+"."+name, in.declared(name))
+		return nil, 0, fmt.Errorf("expression %w: undeclared reference to %q%s", cel.ErrCompile, string(cel.Variables)+"."+name, in.declared(name))
 	}
-	return definition, nil
+	return definition, in.sizes[name], nil
 }
 
 func isUnchanged(e ast.Expr) bool {

@@ -89,13 +89,13 @@ type expressions struct {
 
 // check parses an expression, replaces the references to its named expressions, and checks the types of the result.
 func (c *Compiler) check(all expressions, budget *guard.Budget) (checked *celgo.Ast, err error) {
-	in := inliner{defined: map[string]*ast.AST{}, parse: c.parse, fields: all.fields, budget: budget}
+	in := inliner{defined: map[string]*ast.AST{}, sizes: map[string]int{}, parse: c.parse, fields: all.fields, budget: budget}
 	for i, v := range all.variables {
 		if in.defined[v.Name], err = c.define(&in, v); err != nil {
 			return nil, &VariableError{Index: i, Name: v.Name, Err: err}
 		}
 	}
-	parsed, err := c.parseInto(&in, all.text)
+	parsed, _, err := c.parseInto(&in, all.text)
 	if err != nil {
 		return nil, err
 	}
@@ -110,33 +110,33 @@ func (c *Compiler) define(in *inliner, v cel.NamedExpression) (*ast.AST, error) 
 	if !syntax.IsIdentifier(v.Name) {
 		return nil, fmt.Errorf("expression %w: the name is no identifier", cel.ErrCompile)
 	}
-	parsed, err := c.parseInto(in, v.Expression)
+	parsed, size, err := c.parseInto(in, v.Expression)
 	if err != nil {
 		return nil, err
 	}
+	in.sizes[v.Name] = size
 	definition := ast.Copy(parsed.NativeRep()) // the checker changes what it checks
 	_, err = c.checkTypes(parsed)
 	return definition, err
 }
 
-// parseInto parses an expression, and replaces the references to named expressions in it. It returns an error if it takes too long to check the types
-// of the result.
-func (c *Compiler) parseInto(in *inliner, text string) (*celgo.Ast, error) {
+// parseInto parses an expression, and replaces the references to named expressions in it. It returns the size of the result in bytes, about, and an error if it
+// takes too long to check the types of the result.
+func (c *Compiler) parseInto(in *inliner, text string) (parsed *celgo.Ast, size int, err error) {
 	if err := cel.CheckText(text, c.engine.Guard, in.budget); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	parsed, err := c.parse(text)
-	if err != nil {
-		return nil, err
+	if parsed, err = c.parse(text); err != nil {
+		return nil, 0, err
 	}
-	if err := in.inline(parsed.NativeRep()); err != nil {
-		return nil, err
+	if size, err = in.inline(parsed.NativeRep(), len(text)); err != nil {
+		return nil, 0, err
 	}
 	in.setFields(parsed.NativeRep())
 	if err := in.check(c.engine.Guard, parsed.NativeRep().Expr()); err != nil {
-		return nil, fmt.Errorf("expression %w: %w", cel.ErrCompile, err)
+		return nil, 0, fmt.Errorf("expression %w: %w", cel.ErrCompile, err)
 	}
-	return parsed, nil
+	return parsed, size, nil
 }
 
 func (c *Compiler) parse(text string) (*celgo.Ast, error) {

@@ -87,6 +87,7 @@ func TestVariablesRefused(t *testing.T) {
 		{name: "does not compile", variables: []cel.NamedExpression{{Name: "a", Expression: `object.`}}, expression: `true`, want: `variable "a": expression does not compile: ERROR: <input>:1:8`},
 		{name: "of another type than is needed", variables: []cel.NamedExpression{{Name: "a", Expression: `1`}}, expression: `variables.a == "x"`, want: "no matching overload"},
 		{name: "all of them", variables: nil, expression: `variables == object`, want: "undeclared reference to 'variables'"},
+		{name: "a long text, put in many times", variables: []cel.NamedExpression{{Name: "a", Expression: `"` + strings.Repeat("a", 9000) + `"`}, {Name: "b", Expression: "[" + strings.Repeat("variables.a,", 19) + `""] == []`}}, expression: `variables.b`, want: "more than 163840 bytes with the variables"},
 		{name: "growing without end", variables: growing, expression: `variables.v20`, want: "more than 8192 parts"},
 		{name: "generic calls without end", variables: adding, expression: `variables.v20 == []`, want: "copies of type variables"},
 		{name: "capturing the name of a type", variables: []cel.NamedExpression{{Name: "a", Expression: `type(object.a) == int`}}, expression: `[1].exists(int, variables.a)`, want: `must not bind a variable that has the name of another: "int"`},

@@ -56,7 +56,7 @@ func (c *completedConfig) buildHandlerChain(handler http.Handler, config *generi
 
 // withImpersonation builds the handler chain around Proviso's own impersonation filter. The generic
 // chain cannot be configured with another filter. Therefore its first half is used, up to the audit,
-// and its second half is repeated here: authorization, flow control and impersonation (ADR 18).
+// and its second half is repeated here: authorization, flow control and impersonation (ADR 14).
 func withImpersonation(handler http.Handler, config *genericapiserver.Config, impersonate func(http.Handler) http.Handler) http.Handler {
 	handler = filterlatency.TrackCompleted(handler)
 	handler = genericapifilters.WithAuthorization(handler, config.Authorization.Authorizer, config.Serializer)

@@ -384,7 +384,7 @@ func TestFieldsV1WalkEnds(t *testing.T) {
 	}
 }
 
-// TestClaimBudgets spends each budget up to its bound, which docs/adr/0027 gives, and once more.
+// TestClaimBudgets spends each budget up to its bound, and once more.
 func TestClaimBudgets(t *testing.T) {
 	t.Parallel()
 	path := func(n int) fieldpath.Path { return make(fieldpath.Path, n) }

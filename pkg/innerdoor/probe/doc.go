@@ -15,7 +15,8 @@ SPDX-License-Identifier: Apache-2.0
 //   - A certificate is known only if all canaries of the last round at its server were refused with this replica's own digest, and
 //     all checks about the canaries of one round arrived at this replica with this certificate. Both must have happened within
 //     three intervals. A replica that has just started knows no certificate.
-//   - A server that allows a canary, refuses it otherwise, or does not answer in time is not known from then on.
+//   - A server that allows a canary, or refuses it otherwise, is not known from then on. An answer that does not come in time changes nothing until
+//     the three intervals are over.
 //   - Where servers share a certificate, or may share one, it is known only if all servers call the inner door, and no
 //     kube-apiserver is missing in the list of servers.
 //   - Nothing that a client sends makes a certificate known: the nonces are random, and each is used for one round.

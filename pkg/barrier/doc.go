@@ -11,7 +11,7 @@ SPDX-License-Identifier: Apache-2.0
 //
 //   - A barrier refuses a request exactly if the policy denies it, with two exceptions. What the policy denies only because data is over a
 //     bound of Proviso, the barrier refuses if the condition is true without the bound, or an error. And it refuses what kube-apiserver does
-//     not evaluate to the end. TestLaw compares both on random policies and requests, with the admission plugin of kube-apiserver.
+//     not evaluate to the end. TestBarrierLaw compares both on random policies and requests, with the admission plugin of kube-apiserver.
 //   - A barrier refuses a request if a translated exclusion of the mapping does. It may refuse more where the schema of the object would
 //     decide, and where only managers of fields change. TestExclusionLaw compares both. With newValues about a map or a list, it does not
 //     compare the managers of a creation, whose fields are all new.

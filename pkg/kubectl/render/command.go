@@ -9,8 +9,8 @@ SPDX-License-Identifier: Apache-2.0
 //
 // Invariants:
 //
-//   - Nothing of the input is ignored: an unknown field, a duplicate key, an object of another kind, a second YAML document that a
-//     reader of the first would not see are errors.
+//   - Nothing of the input is ignored: an unknown field, a duplicate key, a second YAML document that a reader of the first would not
+//     see are errors. Documents of other kinds are counted in a warning, and are an error if there is neither a policy nor a mapping.
 //   - Policies that the server would refuse are refused. After any error, no manifest is printed.
 //   - The same policies give the same manifests, in whatever order and files they are.
 //   - Without --check, no server is called and no kubeconfig is read.

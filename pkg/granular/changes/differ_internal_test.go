@@ -33,7 +33,7 @@ func mapOf(n int, value any) map[string]any {
 	return result
 }
 
-// TestSizesAtTheirBounds has objects at each bound of docs/fine-grained.md ("Large objects") and one above it.
+// TestSizesAtTheirBounds has objects at each bound of docs/fine-grained.md ("Bounds of field checks") and one above it.
 func TestSizesAtTheirBounds(t *testing.T) {
 	t.Parallel()
 	nested := func(levels int, value any) any {

@@ -169,6 +169,10 @@ func (t *translator) evaluate(s situation) translation {
 	if !ok {
 		return translation{reason: reasonTooLarge}
 	}
+	//guard:barrier-compilation
+	if err := t.compiler.CheckText(text); err != nil {
+		return translation{reason: reasonOf(err)}
+	}
 	return translation{text: text}
 }
 

@@ -151,6 +151,10 @@ func TestDeepConditionsHaveNoBarrier(t *testing.T) {
 		"copied macros":      {condition: quantities(2, nested(5, "%.optMap(x, x)", "optional.of(request.userInfo.username)")+".orValue('')") + " == 'a' || object.a == 1", want: "macros expand to more than 16384 parts"},
 		"copied comparisons": {condition: quantities(6, "object.a") + " == 'a'", want: "regular expressions are larger"},
 		"nested macros":      {condition: nested(5, "(%.exists(x, x == 1) ? object.a : object.b)", nested(5, "%.optMap(x, x)", "object.?a")+".orValue('')") + ".size() > 3", want: "it has more than 10 macros"},
+		"comparisons that differ for each class of requests": {
+			condition: `oldObject != null && ((request.verb == "delete" ? oldObject.x : request.verb == "deletecollection" ? oldObject.y : oldObject.z) == 1` + strings.Repeat(" || oldObject.a == oldObject.b", 300) + ")",
+			want:      "copies of type variables", rules: []policyv1alpha1.PolicyRule{ruleFor([]string{"update", "patch", "delete", "deletecollection"}, "configmaps")},
+		},
 		"many situations": {
 			condition: fmt.Sprintf(`request.verb == "x" || %[1]s.exists(x, %[1]s.exists(y, %[1]s.exists(z, x + y + z == 400))) || object.a == 1`, numbers), want: "costs too much",
 			rules: []policyv1alpha1.PolicyRule{ruleFor(everyWrite, "pods", "configmaps"), ruleFor([]string{"create", "get"}, "pods/exec")},

@@ -11,12 +11,10 @@ import (
 	"math"
 	"sync"
 
-	celgo "github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/ast"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
-	"github.com/proviso-authz/proviso/pkg/cel/internal/engine"
 )
 
 // Bound is an upper bound of what some expressions cost for one request. The zero value is the bound of no expressions. A Bound is immutable.
@@ -95,6 +93,10 @@ func (b Bound) Unbounded() string { return b.unbounded }
 // environment has the functions and the macros of ValidatingAdmissionPolicies.
 var environment = sync.OnceValues(func() (*cel.Environment, error) { return cel.NewAdmissionEnvironment() })
 
+// conditionsOfABarrier is how many times as long as an expression of an author kube-apiserver may take to compile a barrier, which has the condition once for
+// each class of requests: a tenth of a second.
+const conditionsOfABarrier = 4
+
 // Of returns the bound of the expressions of a ValidatingAdmissionPolicy. It returns an error if an expression cannot be parsed, or if kube-apiserver would take
 // too long to compile it.
 func Of(policy *admissionregistrationv1.ValidatingAdmissionPolicy) (Bound, error) {
@@ -106,14 +108,13 @@ func Of(policy *admissionregistrationv1.ValidatingAdmissionPolicy) (Bound, error
 	b := Bound{walk: walk{functions: env.Functions(), object: typesOfObject(policy.Spec.MatchConstraints), isValidated: areValidated(policy.Spec.MatchConstraints), widths: map[string]int{}}}
 	var mistake error
 	add := func(name, text string) {
-		//guard:cost-compilation
-		if mistake = cmp.Or(mistake, engine.CheckText(guard, text)); mistake != nil {
+		parsed, issues := env.Parse(text)
+		if mistake = cmp.Or(mistake, issues.Err()); mistake != nil {
 			return
 		}
-		var parsed *celgo.Ast
-		if parsed, _, mistake = engine.Parse(env, guard, text); mistake == nil {
-			b.expressions = append(b.expressions, expression{name, parsed.NativeRep().Expr()})
-		}
+		//guard:cost-compilation
+		_, mistake = guard.CheckTypeWorkOf(parsed.NativeRep().Expr(), conditionsOfABarrier)
+		b.expressions = append(b.expressions, expression{name, parsed.NativeRep().Expr()})
 	}
 	for _, c := range policy.Spec.MatchConditions {
 		add("", c.Expression)

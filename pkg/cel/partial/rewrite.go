@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/proviso-authz/proviso/pkg/cel"
+	"github.com/proviso-authz/proviso/pkg/cel/internal/engine"
 	"github.com/proviso-authz/proviso/pkg/cel/internal/guard"
 	"github.com/proviso-authz/proviso/pkg/cel/internal/syntax"
 )
@@ -168,6 +169,10 @@ func (e *Expression) AdmissionText(limit int, variables ...cel.Variable) (text s
 	//guard:limited-text
 	return e.limited(iteratingLast(e.tree, namesOf(variables)), false).BoundedText(limit)
 }
+
+// CheckText returns an error that wraps cel.ErrCompile if a text of any length would take too long to compile: AdmissionText copies parts of an expression
+// into each other.
+func (c *Compiler) CheckText(text string) error { return engine.CheckText(c.engine.Guard, text) }
 
 // limited returns a copy of an expression in which a macro over more than maxElements elements is an error, and within a macro also to look for a value in
 // more: such a range x is size(x) <= maxElements ? x : dyn(message), and it is an error to look into the message.

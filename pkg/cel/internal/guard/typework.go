@@ -62,17 +62,20 @@ type TypeWork struct {
 
 // CheckTypeWork returns the work to check the types of an expression, whose macros have been expanded and in which named
 // expressions have been put. It returns an error, ErrTypeParts or ErrTypeWork, if the work exceeds the bounds.
-func (g *Guard) CheckTypeWork(e ast.Expr) (TypeWork, error) {
-	w := typeWork{Guard: g}
+func (g *Guard) CheckTypeWork(e ast.Expr) (TypeWork, error) { return g.CheckTypeWorkOf(e, 1) }
+
+// CheckTypeWorkOf is CheckTypeWork for an expression that was made of several ones, and may take as many times as long.
+func (g *Guard) CheckTypeWorkOf(e ast.Expr, several int) (TypeWork, error) {
+	w := typeWork{Guard: g, most: several * maxTypeWork}
 	w.expr(e)
 	if w.largest.parts <= maxTypeParts {
 		w.addOpen()
 	}
 	switch {
 	case w.largest.parts > maxTypeParts:
-		return TypeWork{w.nodes, maxTypeWork}, ErrTypeParts
-	case w.copied > maxTypeWork:
-		return TypeWork{w.nodes, maxTypeWork}, ErrTypeWork
+		return TypeWork{w.nodes, uint64(w.most)}, ErrTypeParts //nolint:gosec // not negative
+	case w.copied > w.most:
+		return TypeWork{w.nodes, uint64(w.most)}, ErrTypeWork //nolint:gosec // not negative
 	}
 	//guard:patterns-together-one-policy
 	return TypeWork{w.nodes, uint64(w.copied) + w.patterns}, nil //nolint:gosec // not negative, and bounded
@@ -86,6 +89,8 @@ type typeWork struct {
 	// variables is the number of type variables so far, and copied how often one of them was copied, or a part of a large
 	// type walked.
 	variables, copied int
+	// most is the bound of copied.
+	most int
 	// patterns are the units to parse and compile the constant patterns.
 	patterns uint64
 	// binders are the variables of the macros around, the innermost last.
@@ -104,10 +109,10 @@ type binder struct {
 	bound typeBound
 }
 
-// add adds n to copied. It stops adding when copied exceeds maxTypeWork.
+// add adds n to copied. It stops adding when copied exceeds the bound.
 func (w *typeWork) add(n int) {
-	if w.copied <= maxTypeWork { // no overflow
-		w.copied += min(n, maxTypeWork+1)
+	if w.copied <= w.most { // no overflow
+		w.copied += min(n, w.most+1)
 	}
 }
 

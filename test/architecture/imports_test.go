@@ -23,8 +23,8 @@ import (
 const module = "github.com/proviso-authz/proviso"
 
 // layers are the parts of the repository, and which other parts each may import: the
-// arrows of ARCHITECTURE.md. Parts may always import themselves and what lies beneath
-// their own folder. The longest matching prefix of a package names its part.
+// arrows that the picture in ARCHITECTURE.md sums up. Parts may always import themselves
+// and what lies beneath their own folder. The longest matching prefix of a package names its part.
 var layers = map[string][]string{
 	"apis":      {},
 	"generated": {"apis"},
@@ -219,7 +219,7 @@ func unused(imports map[string][]string) []string {
 func TestArrowsAreUsed(t *testing.T) {
 	t.Parallel()
 	for _, arrow := range unused(imports(t)) {
-		t.Errorf("%s: no package needs it; remove it from layers and from ARCHITECTURE.md", arrow)
+		t.Errorf("%s: no package needs it; remove it from layers", arrow)
 	}
 	if len(unused(nil)) == 0 {
 		t.Error("arrows that nothing follows are not found")

@@ -9,6 +9,7 @@ package main
 
 import (
 	"os"
+	_ "time/tzdata" // for conditions: the image has no files of time zones
 
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/component-base/cli"

@@ -278,6 +278,17 @@ func ours(specs []*ast.ImportSpec) []string {
 	return result
 }
 
+// TestExecutablesHaveTimeZones checks that conditions with time zones have the same value where no files of time zones are, as in the image.
+func TestExecutablesHaveTimeZones(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"proviso-apiserver", "kubectl-proviso"} {
+		content, err := os.ReadFile(filepath.Join(root(t), "cmd", name, "main.go"))
+		if err != nil || !strings.Contains(string(content), `_ "time/tzdata"`) {
+			t.Errorf("%s does not import time/tzdata: %v", name, err)
+		}
+	}
+}
+
 // TestTableOfParts checks that no part has two rows in ARCHITECTURE.md.
 func TestTableOfParts(t *testing.T) {
 	t.Parallel()

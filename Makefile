@@ -41,6 +41,13 @@ man: ## Write the manual pages of the plugin into _output/man.
 # The tag of `make release`, such as v0.1.0.
 TAG ?=
 
+# The name of the image, without a tag.
+IMAGE ?= ghcr.io/proviso-authz/proviso-apiserver
+
+.PHONY: image
+image: ## Write the image of the server for linux/amd64 and linux/arm64, and its bill of materials, into _output/image.
+	cd hack/release && go run . image -root $(ROOT) -image '$(IMAGE)' -tag '$(GITVERSION)' -ldflags '$(LDFLAGS)' -dir $(OUTPUT)/image
+
 .PHONY: release
 release: GITVERSION = $(TAG)
 release: ## Write the archives of the plugin and its krew manifest for the release TAG into _output/release.

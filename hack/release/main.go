@@ -1,0 +1,58 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+// Command release writes the image of the server. It needs Go and git.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+
+	"github.com/proviso-authz/proviso/hack/release/binary"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error: "+err.Error())
+		os.Exit(1)
+	}
+}
+
+var errCommand = errors.New("want the command image, and its flags")
+
+func run(ctx context.Context, args []string) error {
+	if len(args) == 0 {
+		return errCommand
+	}
+	s := source{}
+	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
+	dir := flags.String("dir", "", "the directory of the files")
+	flags.StringVar(&s.root, "root", "../..", "the root of the repository")
+	flags.StringVar(&s.Tag, "tag", "", "the version")
+	flags.StringVar(&s.Repository, "image", "", "the name of the image without a tag")
+	flags.StringVar(&s.LinkerFlags, "ldflags", "", "the flags for the linker, which stamp the version and the commit")
+	if err := flags.Parse(args[1:]); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 || *dir == "" {
+		return errCommand
+	}
+	build := binary.Go(s.root, s.LinkerFlags)
+	switch args[0] {
+	case "image":
+		digest, err := s.writeImage(ctx, *dir, build)
+		fmt.Println(digest)
+		return err
+	default:
+		return errCommand
+	}
+}

@@ -40,18 +40,24 @@ man: ## Write the manual pages of the plugin into _output/man.
 
 # The tag of `make release`, such as v0.1.0.
 TAG ?=
-
-# The name of the image, without a tag.
+# The name of the image without a tag, which manifests of a release have.
 IMAGE ?= ghcr.io/proviso-authz/proviso-apiserver
+# The release that `make verify-release` verifies.
+DIR ?= $(OUTPUT)/release
+RELEASEFLAGS = -root $(ROOT) -image '$(IMAGE)' -tag '$(GITVERSION)' -ldflags '$(LDFLAGS)'
 
 .PHONY: image
 image: ## Write the image of the server for linux/amd64 and linux/arm64, and its bill of materials, into _output/image.
-	cd hack/release && go run . image -root $(ROOT) -image '$(IMAGE)' -tag '$(GITVERSION)' -ldflags '$(LDFLAGS)' -dir $(OUTPUT)/image
+	cd hack/release && go run . image $(RELEASEFLAGS) -dir $(OUTPUT)/image
 
 .PHONY: release
 release: GITVERSION = $(TAG)
-release: ## Write the archives of the plugin and its krew manifest for the release TAG into _output/release.
-	cd hack/release && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) go run ./krew '$(TAG)' '$(LDFLAGS)' $(ROOT) $(OUTPUT)/release
+release: ## Write all files of the release TAG into _output/release, and verify them.
+	cd hack/release && go run . write $(RELEASEFLAGS) -dir $(OUTPUT)/release
+
+.PHONY: verify-release
+verify-release: ## Verify the files of a release in DIR: hashes, the image, manifests, bills of materials, provenance and versions.
+	cd hack/release && go run . verify -dir $(abspath $(DIR))
 
 .PHONY: controlplane
 controlplane: ## Build etcd, kube-apiserver and kubectl into _output/bin.
@@ -145,7 +151,7 @@ test-rbac: ## Compare converted roles with the authorizer of kube-apiserver, in 
 	@ALWAYS=1 hack/modules.sh test/bench/rbac
 
 .PHONY: test-release
-test-release: ## Check the manual pages, the archives and the krew manifest of the plugin, in a module of its own.
+test-release: ## Check the manual pages, and all files of a release, in a module of its own.
 	@ALWAYS=1 hack/modules.sh hack/release
 
 .PHONY: test-browser

@@ -12,7 +12,7 @@ inputs() {
   go version
   {
     go list -deps -test -f '{{if not .Standard}}{{.Dir}}{{end}}' ./... | grep -F "${root}/"
-    printf '%s\n' "${PWD}" "${root}/artifacts" "${root}/go.mod" "${root}/go.sum"
+    printf '%s\n' "${PWD}" "${root}/artifacts" "${root}/docs/operations.md" "${root}/go.mod" "${root}/go.sum"
   } | while read -r path; do find "${path}" -type f; done | sort -u | sed "s,^${root}/,," | (cd "${root}" && xargs -d '\n' sha256sum)
 }
 

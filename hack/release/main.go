@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Command release writes the image of the server. It needs Go and git.
+// Command release writes the image of the server, writes all files of a release, and verifies them. It needs Go and git.
 package main
 
 import (
@@ -27,7 +27,7 @@ func main() {
 	}
 }
 
-var errCommand = errors.New("want the command image, and its flags")
+var errCommand = errors.New("want a command, image, write or verify, and its flags")
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
@@ -37,7 +37,7 @@ func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	dir := flags.String("dir", "", "the directory of the files")
 	flags.StringVar(&s.root, "root", "../..", "the root of the repository")
-	flags.StringVar(&s.Tag, "tag", "", "the version")
+	flags.StringVar(&s.Tag, "tag", "", "the version, which is a tag for a release")
 	flags.StringVar(&s.Repository, "image", "", "the name of the image without a tag")
 	flags.StringVar(&s.LinkerFlags, "ldflags", "", "the flags for the linker, which stamp the version and the commit")
 	if err := flags.Parse(args[1:]); err != nil {
@@ -50,8 +50,17 @@ func run(ctx context.Context, args []string) error {
 	switch args[0] {
 	case "image":
 		digest, err := s.writeImage(ctx, *dir, build)
-		fmt.Println(digest)
+		if err == nil {
+			fmt.Println(digest)
+		}
 		return err
+	case "write":
+		if err := s.write(ctx, *dir, build); err != nil {
+			return err
+		}
+		return verify(ctx, *dir)
+	case "verify":
+		return verify(ctx, *dir)
 	default:
 		return errCommand
 	}

@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-package main
+package krew
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"runtime"
 	"slices"
@@ -22,6 +23,8 @@ import (
 	"time"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/proviso-authz/proviso/hack/release/binary"
 )
 
 // plugin has the fields of krew.googlecontainertools.github.com/v1alpha2. krew refuses others.
@@ -56,6 +59,8 @@ type platform struct {
 
 const tag = "v0.1.0"
 
+var created = time.Unix(1800000000, 0)
+
 // root is the root of the repository.
 var root = filepath.Join("..", "..", "..")
 
@@ -83,7 +88,7 @@ func mistakes(manifest []byte) (found []string) {
 		seen[os+"/"+arch] = true
 		fail(platform.URI != fmt.Sprintf("%s/releases/download/%s/kubectl-proviso_%s_%s.tar.gz", p.Spec.Homepage, tag, os, arch), "uri: "+platform.URI)
 		fail(!regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString(platform.SHA256), "sha256")
-		fail(platform.Bin != "kubectl-proviso", "bin")
+		fail(platform.Bin != (&Archive{Platform: binary.Platform{OS: os}}).executable(), "bin")
 		fail(platform.Files != nil && len(platform.Files) == 0, "files")
 	}
 	return found
@@ -91,15 +96,15 @@ func mistakes(manifest []byte) (found []string) {
 
 // TestManifest writes a release with executables that are texts. krew accepts its manifest, the hashes are right, and Go compiles for its platforms.
 func TestManifest(t *testing.T) {
-	t.Setenv("SOURCE_DATE_EPOCH", "1800000000")
-	dir := filepath.Join(t.TempDir(), "new")
-	r := &release{tag: tag, root: root, build: func(_ context.Context, _, goos, goarch, file string) error {
-		return os.WriteFile(file, []byte(goos+"/"+goarch), 0o600)
-	}}
-	if err := r.write(t.Context(), dir); err != nil {
+	t.Parallel()
+	dir := t.TempDir()
+	archives, err := Write(t.Context(), root, dir, tag, created, func(_ context.Context, name string, platform binary.Platform) ([]byte, error) {
+		return []byte(name + platform.String()), nil
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
-	manifest, err := os.ReadFile(filepath.Join(dir, "proviso.yaml"))
+	manifest, err := os.ReadFile(filepath.Join(dir, Name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,10 +131,11 @@ func TestManifest(t *testing.T) {
 	if files, err := os.ReadDir(dir); err != nil || len(files) != len(p.Spec.Platforms)+1 {
 		t.Errorf("got %v, %v", files, err)
 	}
-	for _, wrong := range []string{"", "0.1.0", "v0.1", "v0.1.0-dev", "v0.1.0\n"} {
-		if err := (&release{tag: wrong, root: root, build: r.build}).write(t.Context(), t.TempDir()); err == nil {
-			t.Errorf("the tag %q is accepted", wrong)
-		}
+	if read, err := Read(dir, tag); err != nil || !reflect.DeepEqual(read, archives) {
+		t.Errorf("got the archives %v, %v, want %v", read, err, archives)
+	}
+	if _, err := Read(dir, "v0.1.1"); err == nil {
+		t.Error("the manifest of another tag is accepted")
 	}
 	for name, change := range map[string][2]string{
 		"an unknown field":  {"homepage:", "website:"},
@@ -147,33 +153,22 @@ func TestManifest(t *testing.T) {
 	}
 }
 
-// TestArchive installs the plugin from the archive for this machine, as krew does: kubectl finds it on the path. A second archive, of files with other
-// times and modes, has the same bytes.
+// TestArchive installs the plugin from the archive for this machine, as krew does: kubectl finds it on the path.
 func TestArchive(t *testing.T) {
-	t.Setenv("SOURCE_DATE_EPOCH", "1800000000")
+	t.Parallel()
 	dir := t.TempDir()
-	name := func(i int) string { return filepath.Join(dir, fmt.Sprintf("%d.tar.gz", i)) }
-	build := goBuild("-X github.com/proviso-authz/proviso/pkg/version.gitVersion=" + tag)
-	for i := range 2 {
-		r := &release{tag: tag, root: root, build: func(ctx context.Context, root, goos, goarch, file string) error {
-			if err := build(ctx, root, goos, goarch, file); err != nil {
-				return err
-			}
-			if err := os.Chmod(file, 0o700); err != nil {
-				return err
-			}
-			return os.Chtimes(file, time.Time{}, time.Unix(int64(i)*1000, 0))
-		}}
-		if err := r.archive(t.Context(), name(i), runtime.GOOS, runtime.GOARCH); err != nil {
-			t.Fatal(err)
-		}
+	file := filepath.Join(dir, "archive.tar.gz")
+	a := Archive{Platform: binary.Platform{OS: runtime.GOOS, Arch: runtime.GOARCH}}
+	var err error
+	if a.Executable, err = binary.Go(root, "-s -w -X github.com/proviso-authz/proviso/pkg/version.gitVersion="+tag)(t.Context(), Executable, a.Platform); err != nil {
+		t.Fatal(err)
 	}
-	first, err := os.ReadFile(name(0))
+	content, err := a.content(root, created)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if second, err := os.ReadFile(name(1)); err != nil || !bytes.Equal(first, second) {
-		t.Errorf("the second archive differs: %v", err)
+	if err := os.WriteFile(file, content, 0o600); err != nil {
+		t.Fatal(err)
 	}
 	run := func(command string, args ...string) string {
 		cmd := exec.CommandContext(t.Context(), command, args...)
@@ -184,13 +179,13 @@ func TestArchive(t *testing.T) {
 		}
 		return string(out)
 	}
-	listed := strings.Split(strings.TrimSpace(run("tar", "tzvf", name(0))), "\n")
+	listed := strings.Split(strings.TrimSpace(run("tar", "tzvf", file)), "\n")
 	for i, want := range []string{`^-rw-r--r-- .* LICENSE$`, `^-rwxr-xr-x .* kubectl-proviso$`, `^-rwxr-xr-x .* kubectl_complete-proviso$`} {
 		if len(listed) != 3 || !regexp.MustCompile(want).MatchString(listed[i]) {
 			t.Errorf("got %q", listed)
 		}
 	}
-	run("tar", "xzf", name(0))
+	run("tar", "xzf", file)
 	license, err := os.ReadFile(filepath.Join(root, "LICENSE"))
 	if unpacked, readErr := os.ReadFile(filepath.Join(dir, "LICENSE")); err != nil || readErr != nil || !bytes.Equal(license, unpacked) {
 		t.Errorf("the license differs: %v, %v", err, readErr)
@@ -207,13 +202,5 @@ func TestArchive(t *testing.T) {
 	}
 	if out := run(kubectl, "__complete", "proviso", "can"); !slices.Contains(strings.Fields(out), "can-i") {
 		t.Errorf("got the completion %q", out)
-	}
-}
-
-// TestArchiveNeedsTime checks that no archive is written with the time of the build.
-func TestArchiveNeedsTime(t *testing.T) {
-	t.Setenv("SOURCE_DATE_EPOCH", "")
-	if err := writeArchive(&bytes.Buffer{}, []string{filepath.Join(root, "LICENSE")}); err == nil {
-		t.Error("got no error")
 	}
 }

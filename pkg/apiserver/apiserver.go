@@ -282,6 +282,12 @@ func (c CompletedConfig) New() (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("generic API server: %w", err)
 	}
+	if serving := generic.SecureServingInfo; serving != nil {
+		registerMetrics()
+		listener := certificateListener{serving.Cert}
+		serving.Cert.AddListener(listener)
+		listener.Enqueue()
+	}
 	others, err := c.newOtherServers()
 	if err != nil {
 		return nil, err

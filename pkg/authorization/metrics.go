@@ -68,6 +68,7 @@ var (
 		"Evaluations of conditions at admission, in AuthorizationConditionsReviews and for impersonation, by type (other is any type that this server does not know), by route (in_process, text, or author for a whole set) and by result: true, false, error, residual or unsupported; for an author allow, deny, no_opinion or error.")
 	evaluationDuration = metricSet.HistogramVec("proviso_authorization_evaluation_duration_seconds", []string{"stage", "route"}, metricset.LatencyBuckets,
 		"Time to evaluate conditions in seconds, by stage and by route (in_process, text, or author for a whole set). In the stages request, review, check, impersonation and front_door, one observation with route in_process is for all policies that one decision evaluates with what is known of the request. In the stages admission and conditions_review, and with the other routes, it is for one condition or one set.")
+	overBudget     = metricSet.Counter("proviso_authorization_over_budget_total", "Number of conditions that failed because the budget or the time of a decision was used up.")
 	conditionBytes = metricSet.Histogram("proviso_authorization_condition_size_bytes", metrics.ExponentialBuckets(16, 2, 11), // up to the bound of 10240 and over it
 		"Size of the texts of conditions that were returned in reviews, in bytes.")
 )
@@ -171,7 +172,13 @@ func measureCondition(stage Stage, r route, start time.Time, c Condition, o Outc
 	outcomeSeries[kind][r][o.kind].of(func() metrics.CounterMetric {
 		return evaluations.WithLabelValues(kind.label(), r.label(), o.label())
 	}).Inc()
+	if o.exhausted {
+		overBudget.Inc()
+	}
 }
+
+// ObserveOverBudget counts a condition for which the budget of policies was not enough.
+func ObserveOverBudget() { overBudget.Inc() }
 
 // Measured returns an evaluator that also counts and times the conditions that evaluator evaluates, with the
 // route text.

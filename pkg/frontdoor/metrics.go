@@ -72,7 +72,10 @@ var (
 )
 
 // RegisterMetrics registers the metrics of the package, once.
-var RegisterMetrics = sync.OnceFunc(metricSet.Register)
+var RegisterMetrics = sync.OnceFunc(func() {
+	metricSet.Register()
+	requests.WithLabelValues(decisionNoOpinion).Add(0) // so that a front door that is never called has a series
+})
 
 func observeCheck(decision authorizer.Decision, err error) { observeAnswer(checks, decision, err) }
 

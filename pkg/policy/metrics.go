@@ -9,9 +9,11 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 
+	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/barrier"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
@@ -57,7 +59,13 @@ var compilations = metrics.NewDesc("proviso_policy_compilations_total",
 	"Number of times that a condition or a barrier of a policy was compiled, by part: condition or barrier. A part is cached while a component uses it. Barriers are counted if the server writes them.",
 	[]string{"part"}, nil, metrics.ALPHA, "")
 
-// collector collects evaluations, audited and compilations.
+// stale is collected from the latest Controller.
+var stale = metrics.NewDesc("proviso_policy_stale", "Whether the policies may be out of date, so that Allow policies grant nothing: 1 or 0.", nil, nil, metrics.ALPHA, "")
+
+// notEffective is collected like stale.
+var notEffective = metrics.NewDesc("proviso_policy_not_effective", "Number of policies whose condition Effective is not True, without those with the enforcement Audit.", nil, nil, metrics.ALPHA, "")
+
+// collector collects the metrics that have a Desc.
 type collector struct {
 	metrics.BaseStableCollector
 
@@ -66,6 +74,7 @@ type collector struct {
 	barriers   atomic.Pointer[barrier.Compiler]
 	// tallies and audits are the counts of the latest Controller.
 	tallies, audits atomic.Pointer[engine.Tallies]
+	controller      atomic.Pointer[Controller]
 }
 
 var collected collector
@@ -75,6 +84,8 @@ func (*collector) DescribeWithStability(ch chan<- *metrics.Desc) {
 	ch <- evaluations
 	ch <- audited
 	ch <- compilations
+	ch <- stale
+	ch <- notEffective
 }
 
 // CollectWithStability implements metrics.StableCollector.
@@ -86,6 +97,10 @@ func (c *collector) CollectWithStability(ch chan<- metrics.Metric) {
 	}
 	if compiler := c.barriers.Load(); compiler != nil {
 		ch <- metrics.NewLazyConstMetric(compilations, metrics.CounterValue, float64(compiler.Compiled()), "barrier")
+	}
+	if controller := c.controller.Load(); controller != nil {
+		ch <- metrics.NewLazyConstMetric(stale, metrics.GaugeValue, float64(min(len(controller.Stale()), 1)))
+		ch <- metrics.NewLazyConstMetric(notEffective, metrics.GaugeValue, float64(controller.notEffective()))
 	}
 }
 
@@ -125,6 +140,18 @@ func (c *Controller) measure(snapshot *engine.Snapshot) {
 	}
 	collected.tallies.Store(c.builder.Tallies())
 	collected.audits.Store(c.builder.Audits())
+	collected.controller.Store(c)
 	snapshotRevision.Set(float64(snapshot.Revision()))
 	snapshotTimestamp.SetToCurrentTime()
+}
+
+func (c *Controller) notEffective() (n int) {
+	for _, informer := range c.informers {
+		for _, object := range informer.GetStore().List() {
+			if _, p, _ := policyOf(object); p.spec.Enforcement != policyv1alpha1.PolicyEnforcementAudit && !meta.IsStatusConditionTrue(p.status.Conditions, policyv1alpha1.PolicyEffective) {
+				n++
+			}
+		}
+	}
+	return n
 }

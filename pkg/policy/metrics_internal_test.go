@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package policy
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -71,5 +72,46 @@ func TestAuditedByPolicy(t *testing.T) {
 		`proviso_policy_audited_requests_total{effect="Deny",policy="p",policy_namespace="",result="true"} 2` + "\n"
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "proviso_policy_audited_requests_total", "proviso_policy_evaluations_total"); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestNotEffective compares the number of policies that are not effective, and whether the policies are stale.
+func TestNotEffective(t *testing.T) {
+	t.Parallel()
+	s := newStepper(t)
+	registry, own := metrics.NewKubeRegistry(), &collector{}
+	registry.CustomMustRegister(own)
+	own.controller.Store(s.Controller)
+	withEffective := func(status metav1.ConditionStatus) policyv1alpha1.AuthorizationPolicyStatus {
+		return policyv1alpha1.AuthorizationPolicyStatus{Conditions: []metav1.Condition{{Type: policyv1alpha1.PolicyEffective, Status: status}}}
+	}
+	s.put(t, engine.Key{Namespace: "n", Name: "new"}, "1", policyv1alpha1.PolicyEffectAllow, "")
+	for _, tc := range []struct {
+		name        string
+		enforcement policyv1alpha1.PolicyEnforcement
+		status      policyv1alpha1.AuthorizationPolicyStatus
+		stale       string
+		want        string
+	}{
+		{"effective", "", withEffective(metav1.ConditionTrue), "", "1 0"},
+		{"not effective", "", withEffective(metav1.ConditionFalse), "", "2 0"},
+		{"in Audit", policyv1alpha1.PolicyEnforcementAudit, withEffective(metav1.ConditionFalse), "", "1 0"},
+		{"stale", "", withEffective(metav1.ConditionTrue), "no news", "1 1"},
+	} {
+		s.putAs(t, 1, tc.enforcement, "true", tc.status)
+		s.source.SetStale(tc.stale)
+		families, err := registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		values := map[string]string{}
+		for _, family := range families {
+			if gauge := family.GetMetric()[0].GetGauge(); gauge != nil {
+				values[family.GetName()] = strconv.FormatFloat(gauge.GetValue(), 'g', -1, 64)
+			}
+		}
+		if got := values["proviso_policy_not_effective"] + " " + values["proviso_policy_stale"]; got != tc.want {
+			t.Errorf("%s: got %s, want %s", tc.name, got, tc.want)
+		}
 	}
 }

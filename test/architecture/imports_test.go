@@ -83,7 +83,7 @@ var layers = map[string][]string{
 
 	"pkg/apiserver": {
 		"apis", "generated", "pkg/version", "pkg/cel", "pkg/etcd", "pkg/authorization", "pkg/registry", "pkg/policy",
-		"pkg/admission", "pkg/aggregated", "pkg/barrier", "pkg/cluster", "pkg/controller", "pkg/frontdoor", "pkg/enforcement", "pkg/features", "pkg/freshness", "pkg/granular", "pkg/impersonation", "pkg/innerdoor", "pkg/place", "pkg/registration",
+		"pkg/admission", "pkg/aggregated", "pkg/barrier", "pkg/cluster", "pkg/controller", "pkg/frontdoor", "pkg/enforcement", "pkg/features", "pkg/freshness", "pkg/granular", "pkg/impersonation", "pkg/innerdoor", "pkg/metricset", "pkg/place", "pkg/registration",
 	},
 
 	"artifacts": {},

@@ -212,7 +212,7 @@ func (e *exposition) since(before *exposition) map[string][]string {
 		metric, n := e.metricOf(series), value-before.values[series]
 		isTime := strings.HasSuffix(metric, "_seconds")
 		switch {
-		case e.kind[metric] == "gauge" && (isTime || strings.HasSuffix(metric, "_revision")):
+		case e.kind[metric] == "gauge" && (isTime || strings.HasSuffix(metric, "_revision") || metric == "proviso_policy_not_effective"): // statuses are written later
 			add(metric, series, "#")
 		case e.kind[metric] == "gauge":
 			add(metric, series, value)

@@ -59,12 +59,14 @@ func (e *evaluation) evaluate(p *Policy) outcome {
 	case p.condition.dependsOnName(e.request.Attributes):
 		return outcome{Result: partial.Failed(errAnyName)}
 	}
-	left := e.budgets.Left(p.key.Namespace)
-	if left == 0 {
-		return outcome{Result: partial.Failed(errBudget)}
+	result := partial.Failed(errBudget)
+	if left := e.budgets.Left(p.key.Namespace); left > 0 {
+		result = plan.EvalWithin(e.ctx, values, left)
+		e.budgets.Spend(p.key.Namespace, result.Cost())
 	}
-	result := plan.EvalWithin(e.ctx, values, left)
-	e.budgets.Spend(p.key.Namespace, result.Cost())
+	if errors.Is(result.Err(), cel.ErrCost) {
+		authorization.ObserveOverBudget()
+	}
 	return outcome{Result: result}
 }
 

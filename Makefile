@@ -125,6 +125,8 @@ test-needs: ## Say what the machine lacks for the tests.
 	@for name in gcc openssl script; do command -v $${name} >/dev/null || echo "$${name} is missing: some tests will fail"; done
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
 	  echo "chromium is missing: the test of the playground will be $(if $(PROVISO_REQUIRE_CHROMIUM),failed,skipped). Install the package chromium"
+	@command -v promtool >/dev/null || \
+	  echo "prometheus is missing: the tests of the alerts will be $(if $(PROVISO_REQUIRE_PROMETHEUS),failed,skipped). Install the package prometheus"
 
 .PHONY: test-unit
 test-unit: ## Run the tests that need nothing but Go, of packages without goroutines.
@@ -175,6 +177,10 @@ test-e2e: controlplane controller-manager build ## Run the tests against a real 
 .PHONY: test-oldest
 test-oldest: controlplane controller-manager oldest build ## Run the tests of managed clusters against the oldest Kubernetes, too; the first time it is built, which takes minutes.
 	PROVISO_OLDEST=1 go test -count=1 -timeout 15m ./test/e2e/managed ./test/e2e/render
+
+.PHONY: test-alerts
+test-alerts: controlplane build ## Run Prometheus beside a control plane: each alert fires after its symptom; takes two minutes.
+	PROVISO_ALERTS=1 $(GOTEST) -timeout 10m -run '^TestAlerts$$' ./test/e2e/innerdoor
 
 .PHONY: bench
 bench: controlplane build ## Run the benchmarks, beside what one would use instead.

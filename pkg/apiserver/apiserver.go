@@ -282,7 +282,7 @@ func (c CompletedConfig) New() (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("generic API server: %w", err)
 	}
-	if serving := generic.SecureServingInfo; serving != nil {
+	if serving := generic.SecureServingInfo; serving != nil && serving.Cert != nil {
 		registerMetrics()
 		listener := certificateListener{serving.Cert}
 		serving.Cert.AddListener(listener)

@@ -52,7 +52,9 @@ image: ## Write the image of the server for linux/amd64 and linux/arm64, and its
 
 .PHONY: release
 release: GITVERSION = $(TAG)
+release: export RELEASE = $(value TAG)
 release: ## Write all files of the release TAG into _output/release, and verify them.
+	@[[ $${RELEASE} =~ ^v[0-9A-Za-z.+-]+$$ ]] || { echo "TAG must be a semantic version, such as v0.1.0" >&2; exit 1; }
 	cd hack/release && go run . write $(RELEASEFLAGS) -dir $(OUTPUT)/release
 
 .PHONY: verify-release

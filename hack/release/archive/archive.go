@@ -9,7 +9,9 @@ package archive
 import (
 	"archive/tar"
 	"errors"
+	"fmt"
 	"io"
+	"slices"
 	"time"
 )
 
@@ -44,6 +46,12 @@ func Read(r io.Reader) (files []File, err error) {
 			return files, nil
 		} else if err != nil {
 			return nil, err
+		}
+		if header.Typeflag != tar.TypeReg && header.Typeflag != tar.TypeDir {
+			return nil, fmt.Errorf("%s is no file", header.Name)
+		}
+		if slices.ContainsFunc(files, func(f File) bool { return f.Name == header.Name }) {
+			return nil, fmt.Errorf("%s is there twice", header.Name) // which one counts differs between programs
 		}
 		content, err := io.ReadAll(archive)
 		if err != nil {

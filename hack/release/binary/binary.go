@@ -37,7 +37,7 @@ func Go(root, linkerFlags string) Build {
 		file := filepath.Join(dir, name)
 		cmd := exec.CommandContext(ctx, "go", "build", "-ldflags", linkerFlags, "-o", file, "./cmd/"+name)
 		cmd.Dir, cmd.Stdout, cmd.Stderr = root, os.Stdout, os.Stderr
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath -buildvcs=false", "GOWORK=off", "GOAMD64=v1", "GOARM64=v8.0", "GOOS="+platform.OS, "GOARCH="+platform.Arch)
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOENV=off", "GOEXPERIMENT=", "GOFLAGS=-trimpath -buildvcs=false -mod=readonly", "GOWORK=off", "GOAMD64=v1", "GOARM64=v8.0", "GOOS="+platform.OS, "GOARCH="+platform.Arch)
 		if err := cmd.Run(); err != nil {
 			return nil, fmt.Errorf("%s for %s: %w", name, platform, err)
 		}

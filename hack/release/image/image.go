@@ -9,6 +9,7 @@ package image
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -235,6 +237,10 @@ func unpack(file, dir string) error {
 	}
 	defer func() { _ = root.Close() }()
 	for _, f := range files {
+		// The library takes the names of blobs for their hashes.
+		if hash, ok := strings.CutPrefix(f.Name, "blobs/sha256/"); ok && hash != fmt.Sprintf("%x", sha256.Sum256(f.Content)) {
+			return fmt.Errorf("%s has another hash", f.Name)
+		}
 		if err := errors.Join(root.MkdirAll(filepath.Dir(f.Name), 0o755), root.WriteFile(f.Name, f.Content, 0o644)); err != nil {
 			return err
 		}

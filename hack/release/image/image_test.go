@@ -7,9 +7,11 @@ package image
 
 import (
 	"bytes"
+	"errors"
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +19,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 
+	"github.com/proviso-authz/proviso/hack/release/archive"
 	"github.com/proviso-authz/proviso/hack/release/binary"
 )
 
@@ -87,5 +90,45 @@ func TestDescription(t *testing.T) {
 				t.Errorf("got %v, want %q", err, tc.want)
 			}
 		})
+	}
+}
+
+// TestChangedBlobs reads images of which a file has other bytes than its name says, or is there twice.
+func TestChangedBlobs(t *testing.T) {
+	t.Parallel()
+	executables := map[binary.Platform][]byte{{OS: "linux", Arch: "amd64"}: []byte("one"), {OS: "linux", Arch: "arm64"}: []byte("two")}
+	file := filepath.Join(t.TempDir(), Name)
+	if _, err := Write(file, described, []byte("license"), executables); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := archive.Read(bytes.NewReader(content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	blobs := 0
+	for i, f := range files {
+		if !strings.HasPrefix(f.Name, "blobs/") {
+			continue
+		}
+		blobs++
+		for want, changed := range map[string][]archive.File{"has another hash": slices.Clone(files), "is there twice": append(slices.Clone(files), f)} {
+			if want == "has another hash" {
+				changed[i].Content = append([]byte(" "), f.Content...)
+			}
+			var written bytes.Buffer
+			if err := errors.Join(archive.Write(&written, described.Created, changed), os.WriteFile(file, written.Bytes(), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			if _, _, err := Read(file, described); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: got %v, want %s", f.Name, err, want)
+			}
+		}
+	}
+	if blobs < 7 {
+		t.Errorf("the image has %d blobs, too few to be all", blobs)
 	}
 }

@@ -64,7 +64,12 @@ const (
 )
 
 // RegisterMetrics registers the metrics of the package, once.
-var RegisterMetrics = sync.OnceFunc(metricSet.Register)
+var RegisterMetrics = sync.OnceFunc(func() {
+	metricSet.Register()
+	for _, reason := range []string{refusalUser, refusalAll, refusalTimeout} {
+		refusals.WithLabelValues(reason).Add(0) // so that a rate has the first one
+	}
+})
 
 // roundTrips has the metrics of the calls with one kind of review.
 type roundTrips struct {

@@ -97,6 +97,11 @@ var environment = sync.OnceValues(func() (*cel.Environment, error) { return cel.
 // each class of requests: a tenth of a second.
 const conditionsOfABarrier = 4
 
+// maxNodes bounds the parts of one expression of a barrier, whose macros are expanded. kube-apiserver takes some 10 µs for each.
+const maxNodes = 32768
+
+var errNodes = fmt.Errorf("its macros expand to more than %d parts", maxNodes)
+
 // Of returns the bound of the expressions of a ValidatingAdmissionPolicy. It returns an error if an expression cannot be parsed, or if kube-apiserver would take
 // too long to compile it.
 func Of(policy *admissionregistrationv1.ValidatingAdmissionPolicy) (Bound, error) {
@@ -113,7 +118,10 @@ func Of(policy *admissionregistrationv1.ValidatingAdmissionPolicy) (Bound, error
 			return
 		}
 		//guard:cost-compilation
-		_, mistake = guard.CheckTypeWorkOf(parsed.NativeRep().Expr(), conditionsOfABarrier)
+		work, err := guard.CheckTypeWorkOf(parsed.NativeRep().Expr(), conditionsOfABarrier)
+		if mistake = err; work.Nodes > maxNodes {
+			mistake = errNodes
+		}
 		b.expressions = append(b.expressions, expression{name, parsed.NativeRep().Expr()})
 	}
 	for _, c := range policy.Spec.MatchConditions {

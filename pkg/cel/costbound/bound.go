@@ -117,11 +117,12 @@ func Of(policy *admissionregistrationv1.ValidatingAdmissionPolicy) (Bound, error
 		if mistake = cmp.Or(mistake, issues.Err()); mistake != nil {
 			return
 		}
-		//guard:cost-compilation
 		work, err := guard.CheckTypeWorkOf(parsed.NativeRep().Expr(), conditionsOfABarrier)
-		if mistake = err; work.Nodes > maxNodes {
-			mistake = errNodes
+		if err == nil && work.Nodes > maxNodes {
+			err = errNodes
 		}
+		//guard:cost-compilation
+		mistake = err
 		b.expressions = append(b.expressions, expression{name, parsed.NativeRep().Expr()})
 	}
 	for _, c := range policy.Spec.MatchConditions {

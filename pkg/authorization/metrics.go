@@ -7,6 +7,7 @@ package authorization
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"sync"
 	"sync/atomic"
@@ -173,12 +174,16 @@ func measureCondition(stage Stage, r route, start time.Time, c Condition, o Outc
 		return evaluations.WithLabelValues(kind.label(), r.label(), o.label())
 	}).Inc()
 	if o.exhausted {
-		overBudget.Inc()
+		ObserveOverBudget(o.err)
 	}
 }
 
-// ObserveOverBudget counts a condition for which the budget of policies was not enough.
-func ObserveOverBudget() { overBudget.Inc() }
+// ObserveOverBudget counts a condition that failed with an error because the budget or the time was used up. If the client has left, neither was.
+func ObserveOverBudget(err error) {
+	if !errors.Is(err, context.Canceled) {
+		overBudget.Inc()
+	}
+}
 
 // Measured returns an evaluator that also counts and times the conditions that evaluator evaluates, with the
 // route text.

@@ -15,6 +15,8 @@ import (
 
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/component-base/metrics/testutil"
+
+	"github.com/proviso-authz/proviso/pkg/cel"
 )
 
 // TestMeasuringAllocatesNothing counts the outcome of a condition.
@@ -102,5 +104,24 @@ func TestMeasured(t *testing.T) {
 	}
 	if got := durations.GetAggregatedSampleCount(); got != uint64(len(types)*len(outcomes)) {
 		t.Errorf("got %d durations, want %d", got, len(types)*len(outcomes))
+	}
+}
+
+// TestOverBudget counts conditions that failed for want of budget or time, and none whose client has left. It is not parallel: others count, too.
+func TestOverBudget(t *testing.T) { //nolint:paralleltest // see above
+	RegisterMetrics()
+	count := func() float64 {
+		value, err := testutil.GetCounterMetricValue(overBudget)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+	for err, want := range map[error]float64{cel.ErrCost: 1, context.DeadlineExceeded: 1, context.Canceled: 0} {
+		before := count()
+		measureCondition(StageRequest, routeText, time.Now(), Condition{}, Exhausted(fmt.Errorf("evaluation failed: %w", err)))
+		if got := count() - before; got != want {
+			t.Errorf("%v: counted %v times, want %v", err, got, want)
+		}
 	}
 }

@@ -64,8 +64,8 @@ func (e *evaluation) evaluate(p *Policy) outcome {
 		result = plan.EvalWithin(e.ctx, values, left)
 		e.budgets.Spend(p.key.Namespace, result.Cost())
 	}
-	if errors.Is(result.Err(), cel.ErrCost) {
-		authorization.ObserveOverBudget()
+	if err := result.Err(); errors.Is(err, cel.ErrCost) || errors.Is(err, context.DeadlineExceeded) {
+		authorization.ObserveOverBudget(err)
 	}
 	return outcome{Result: result}
 }

@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -266,22 +265,30 @@ func (d *Description) read(index v1.ImageIndex) (map[binary.Platform][]byte, err
 		if err != nil {
 			return nil, err
 		}
-		config, err := image.ConfigFile()
-		if err != nil {
-			return nil, err
-		}
-		if config.Config.User != user || !maps.Equal(config.Config.Labels, d.labels()) || !config.Created.Equal(d.Created) {
-			return nil, fmt.Errorf("%s: got the user %q, the time %s and the labels %v, want %q, %s and %v", platform, config.Config.User, config.Created, config.Config.Labels, user, d.Created, d.labels())
-		}
 		content := mutate.Extract(image)
 		files, err := archive.Read(content)
 		if err := errors.Join(err, content.Close()); err != nil {
 			return nil, err
 		}
+		contents := map[string][]byte{}
 		for _, file := range files {
-			if file.Name == Executable {
-				executables[platform] = file.Content
-			}
+			contents[file.Name] = file.Content
+		}
+		executables[platform] = contents[Executable]
+		made, err := d.image(platform, contents["LICENSE"], contents[Executable])
+		if err != nil {
+			return nil, err
+		}
+		got, err := image.RawConfigFile()
+		if err != nil {
+			return nil, err
+		}
+		want, err := made.RawConfigFile()
+		if err != nil {
+			return nil, err
+		}
+		if !bytes.Equal(got, want) { // it has the hash of each layer before compression, which other versions of Go may do otherwise
+			return nil, fmt.Errorf("%s: got the configuration %s, want %s", platform, got, want)
 		}
 	}
 	return executables, nil

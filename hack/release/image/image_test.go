@@ -66,9 +66,21 @@ func TestDescription(t *testing.T) {
 		change     func(t *testing.T, images []v1.Image) []v1.Image
 	}{
 		{name: "as described", change: config(func(*v1.ConfigFile) {})},
-		{name: "root", change: config(func(c *v1.ConfigFile) { c.Config.User = "" }), want: `linux/arm64: got the user ""`},
-		{name: "a label more", change: config(func(c *v1.ConfigFile) { c.Config.Labels["x"] = "y" }), want: `want "65532:65532"`},
-		{name: "another time", change: config(func(c *v1.ConfigFile) { c.Created = v1.Time{Time: time.Unix(0, 0)} }), want: "the time 1970-01-01"},
+		{name: "root", change: config(func(c *v1.ConfigFile) { c.Config.User = "" }), want: "linux/arm64: got the configuration"},
+		{name: "a label more", change: config(func(c *v1.ConfigFile) { c.Config.Labels["x"] = "y" }), want: "linux/arm64: got the configuration"},
+		{name: "another time", change: config(func(c *v1.ConfigFile) { c.Created = v1.Time{Time: time.Unix(0, 0)} }), want: "linux/arm64: got the configuration"},
+		{name: "another command", change: config(func(c *v1.ConfigFile) { c.Config.Entrypoint = []string{"/x"} }), want: "linux/arm64: got the configuration"},
+		{name: "a layer more", want: "linux/arm64: got the configuration", change: func(t *testing.T, images []v1.Image) []v1.Image {
+			t.Helper()
+			layers, err := images[1].Layers()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if images[1], err = mutate.AppendLayers(images[1], layers...); err != nil {
+				t.Fatal(err)
+			}
+			return images
+		}},
 		{name: "one platform", change: func(_ *testing.T, images []v1.Image) []v1.Image { return images[:1] }, want: "the image has 1 platforms"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

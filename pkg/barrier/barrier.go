@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
@@ -28,7 +29,7 @@ const (
 
 // NameSuffixes returns what the names of barriers end with.
 func NameSuffixes() []string {
-	return []string{"." + authorization.ClusterPolicyDomain, authorization.NamespacedPolicyDomain, "." + MappingDomain}
+	return []string{"." + authorization.ClusterPolicyDomain, authorization.NamespacedPolicyDomain, "." + MappingDomain, "." + GroupDomain}
 }
 
 // Barrier is what a policy compiles to. It is immutable, with the objects that it points to: components share it.
@@ -44,6 +45,8 @@ type Barrier struct {
 
 	exempt manifest.Identities
 	rules  engine.Rules
+	// subjects are the subjects of the policy.
+	subjects []rbacv1.Subject
 	// covered are the verbs with a translation, by rule, for connections and for other requests.
 	covered map[int]map[bool][]string
 	// excludesNamespaces says that the barrier does not see namespaces.
@@ -51,6 +54,8 @@ type Barrier struct {
 	// work is the bound of the work of the expressions, and paths are the resources of the rules. Both are zero for a mapping.
 	work  work
 	paths []resourcePath
+	// cost is the bound of the cost that kube-apiserver counts, for an object of largestObject bytes.
+	cost uint64
 }
 
 // RuleReport says whether some verbs of a rule are translated.

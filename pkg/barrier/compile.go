@@ -645,7 +645,7 @@ func (w *writer) operations() []admissionregistrationv1.OperationType {
 
 // barrier returns the barrier.
 func (w *writer) barrier(exempt manifest.Identities) *Barrier {
-	b := &Barrier{Key: w.key, exempt: exempt, rules: engine.RulesOf(w.key, w.spec), covered: w.covered, excludesNamespaces: w.excludesNamespaces()}
+	b := &Barrier{Key: w.key, exempt: exempt, rules: engine.RulesOf(w.key, w.spec), subjects: w.spec.Subjects, covered: w.covered, excludesNamespaces: w.excludesNamespaces()}
 	slices.SortStableFunc(w.report, func(a, b RuleReport) int { return a.Rule - b.Rule })
 	b.Report = w.report
 	if len(w.rules) == 0 {
@@ -691,12 +691,8 @@ func Name(key engine.Key) string {
 
 // metadata returns the metadata of both objects.
 func (w *writer) metadata() metav1.ObjectMeta {
-	policy := w.key.Name
-	if w.key.Namespace != "" {
-		policy = w.key.Namespace + "/" + policy
-	}
 	return metav1.ObjectMeta{
-		Name: Name(w.key), Labels: map[string]string{ManagedByLabel: ManagedBy}, Annotations: map[string]string{PolicyAnnotation: policy},
+		Name: Name(w.key), Labels: map[string]string{ManagedByLabel: ManagedBy}, Annotations: map[string]string{PolicyAnnotation: nameOf(w.key)},
 	}
 }
 
@@ -706,18 +702,11 @@ func (w *writer) policy(exempt manifest.Identities) *admissionregistrationv1.Val
 		MatchPolicy: ptr.To(admissionregistrationv1.Exact), ResourceRules: w.rules,
 	}
 	conditions := []admissionregistrationv1.MatchCondition{{Name: "not-exempt", Expression: not(userIs(exempt.Users, exempt.Groups))}}
-	//guard:barrier-subjects
-	if users, members := subjectsOf(w.spec.Subjects); len(w.spec.Subjects) > 0 {
-		conditions = append(conditions, admissionregistrationv1.MatchCondition{Name: "subjects", Expression: userIs(users, members)})
+	//guard:barrier-labels-namespaces
+	if w.key.Namespace != "" && w.excludesNamespaces() {
+		constraints.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: w.key.Namespace}}
 	}
-	//guard:barrier-namespace-policy
-	if w.key.Namespace != "" {
-		//guard:barrier-labels-namespaces
-		if w.excludesNamespaces() {
-			constraints.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: w.key.Namespace}}
-		}
-		conditions = append(conditions, admissionregistrationv1.MatchCondition{Name: "namespace", Expression: oneOf("("+namespace+")", []string{w.key.Namespace})})
-	}
+	conditions = append(conditions, scopeConditions(w.spec.Subjects, w.key.Namespace)...)
 	failure := admissionregistrationv1.Fail
 	//guard:barrier-audit-ignores-failures
 	if w.isAudit() {

@@ -71,10 +71,23 @@ type plugin struct {
 // load returns the plugin with barriers, as it loads them from a static manifest. The caller must close it.
 func (c *admissionCluster) load(tb testing.TB, barriers ...*barrier.Barrier) *plugin {
 	tb.Helper()
+	return c.loadObjects(tb, objectsOf(barriers...)...)
+}
+
+func objectsOf(barriers ...*barrier.Barrier) (objects []barrier.Objects) {
+	for _, b := range barriers {
+		objects = append(objects, barrier.Objects{Policy: b.Policy, Binding: b.Binding})
+	}
+	return objects
+}
+
+// loadObjects is load for the objects of barriers and groups.
+func (c *admissionCluster) loadObjects(tb testing.TB, objects ...barrier.Objects) *plugin {
+	tb.Helper()
 	var policies []*admissionregistrationv1.ValidatingAdmissionPolicy
 	var bindings []*admissionregistrationv1.ValidatingAdmissionPolicyBinding
-	for _, b := range barriers {
-		policy, binding := b.Policy.DeepCopy(), b.Binding.DeepCopy()
+	for _, o := range objects {
+		policy, binding := o.Policy.DeepCopy(), o.Binding.DeepCopy()
 		// The bindings of policies from the API have these defaults.
 		policies, bindings = append(policies, defaulted(policy)), append(bindings, binding)
 	}

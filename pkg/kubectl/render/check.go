@@ -49,13 +49,10 @@ const (
 )
 
 // compare compares barriers with what a cluster has, in the order of their names.
-func compare(l *admissionpolicy.Live, barriers []*barrier.Barrier) ([]comparison, error) {
+func compare(l *admissionpolicy.Live, objects []barrier.Objects) ([]comparison, error) {
 	var comparisons []comparison
 	wanted := map[string]bool{}
-	for _, b := range barriers {
-		if b.Policy == nil {
-			continue
-		}
+	for _, b := range objects {
 		wanted[b.Policy.Name] = true
 		c, err := compareOne(l, b)
 		if err != nil {
@@ -69,7 +66,7 @@ func compare(l *admissionpolicy.Live, barriers []*barrier.Barrier) ([]comparison
 	return comparisons, nil
 }
 
-func compareOne(l *admissionpolicy.Live, b *barrier.Barrier) (*comparison, error) {
+func compareOne(l *admissionpolicy.Live, b barrier.Objects) (*comparison, error) {
 	c := &comparison{name: b.Policy.Name, policy: ownerOf(&b.Policy.ObjectMeta), status: same}
 	policy, hasPolicy := l.Policies[b.Policy.Name]
 	binding, hasBinding := l.Bindings[b.Binding.Name]
@@ -186,12 +183,12 @@ func isBarrier(meta *metav1.ObjectMeta) bool {
 		slices.ContainsFunc(barrier.NameSuffixes(), func(suffix string) bool { return strings.HasSuffix(meta.Name, suffix) })
 }
 
-// ownerOf returns the policy of an object, or its mapping with the kind.
+// ownerOf returns the policy of an object, or its mapping with the kind, or the policies of a group.
 func ownerOf(meta *metav1.ObjectMeta) string {
 	if name := meta.Annotations[barrier.MappingAnnotation]; name != "" {
 		return kindMapping + " " + name
 	}
-	return meta.Annotations[barrier.PolicyAnnotation]
+	return cmp.Or(meta.Annotations[barrier.PolicyAnnotation], meta.Annotations[barrier.GroupAnnotation])
 }
 
 // printComparisons prints the table of all barriers, and the diffs after it.

@@ -237,6 +237,23 @@ func TestRenderCheck(t *testing.T) {
 }
 
 // TestCheckReport writes the report to a file only.
+// TestRenderGroup renders policies as groups: those with the same rules share objects, and --check compares groups with --group alone.
+func TestRenderGroup(t *testing.T) {
+	t.Parallel()
+	input := policyOf("a", "Deny") + "---" + policyOf("b", "Deny") + "---" + policyOf("c", "Allow")
+	manifests := mustRun(t, input, "-f", "-", "--group").out
+	objects := decodeAll(t, manifests)
+	if len(objects) != 2 || objects[0].GetAnnotations()["policy.proviso.dev/policies"] != "a,b" {
+		t.Fatalf("got %s", manifests)
+	}
+	if r := checkAgainst(t, store(t, manifests), input, "--group"); r.code != 0 || !strings.Contains(strings.Join(strings.Fields(r.out), " "), objects[0].GetName()+" a,b same") {
+		t.Errorf("with --group: %+v", r)
+	}
+	if r := checkAgainst(t, store(t, manifests), input); r.code != 1 || !strings.Contains(r.out, "missing") || !strings.Contains(r.out, "unexpected") {
+		t.Errorf("without --group: %+v", r)
+	}
+}
+
 func TestCheckReport(t *testing.T) {
 	t.Parallel()
 	input := policyOf("a", "Deny")

@@ -57,7 +57,7 @@ type options struct {
 	files                command.Files
 	output, reportFormat command.Format
 	report               string
-	strict, check        bool
+	strict, check, group bool
 
 	exemptUsers, exemptGroups []string
 	provisoNamespace          string
@@ -97,6 +97,9 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
   # Apply them to a cluster, if all rules of all Deny policies can be translated
   kubectl proviso render -f artifacts/render/policies -R --strict | kubectl apply -f -
 
+  # Let policies about the same requests share ValidatingAdmissionPolicies
+  kubectl proviso render -f artifacts/render/policies -R --group
+
   # Show the report alone
   kubectl proviso render -f artifacts/render/policies --report=-
 
@@ -123,6 +126,7 @@ func (o *options) addFlags(cmd *cobra.Command) {
 	o.reportFormat.AddFlag(cmd, "report-format", "", "Format of the report: 'table' or 'json'.", "table", document.JSON)
 	fs.BoolVar(&o.strict, "strict", o.strict, "Fail, and print no manifests, if a part of a Deny policy or of a mapping cannot be translated.")
 	fs.BoolVar(&o.check, "check", o.check, "Compare the barriers with those in the cluster instead of printing them.")
+	fs.BoolVar(&o.group, "group", o.group, "Let up to 50 policies with the same rules share a ValidatingAdmissionPolicy, which takes less time when there are hundreds.")
 	defaults := manifest.DefaultIdentities(defaultNamespace)
 	fs.StringArrayVar(&o.exemptUsers, "exempt-user", nil, "User whose requests no barrier refuses. Can be repeated. Default: "+strings.Join(defaults.Users, ", "))
 	fs.StringArrayVar(&o.exemptGroups, "exempt-group", nil, "Group whose members' requests no barrier refuses. Can be repeated. Default: "+strings.Join(defaults.Groups, ", ")+". The group system:masters is always exempt.")
@@ -175,13 +179,27 @@ func (o *options) run(ctx context.Context) error {
 		}
 		return command.Found(err)
 	}
+	objects := objectsOf(barriers)
+	if o.group {
+		objects = barrier.Group(barriers)
+	}
 	if o.check {
-		return o.compare(ctx, barriers)
+		return o.compare(ctx, objects)
 	}
 	if o.report == document.Stdin {
 		return nil
 	}
-	return writeManifests(o.Out, barriers, o.output.Value)
+	return writeManifests(o.Out, objects, o.output.Value)
+}
+
+// objectsOf returns the objects of barriers. Barriers without objects are left out.
+func objectsOf(barriers []*barrier.Barrier) (objects []barrier.Objects) {
+	for _, b := range barriers {
+		if b.Policy != nil {
+			objects = append(objects, barrier.Objects{Policy: b.Policy, Binding: b.Binding})
+		}
+	}
+	return objects
 }
 
 // exempt returns the identities that no barrier refuses.
@@ -301,7 +319,7 @@ func (o *options) writeReport(r *report) error {
 }
 
 // compare compares barriers with the cluster.
-func (o *options) compare(ctx context.Context, barriers []*barrier.Barrier) error {
+func (o *options) compare(ctx context.Context, objects []barrier.Objects) error {
 	clients, err := o.Clients()
 	if err != nil {
 		return err
@@ -310,7 +328,7 @@ func (o *options) compare(ctx context.Context, barriers []*barrier.Barrier) erro
 	if err != nil {
 		return err
 	}
-	comparisons, err := compare(found, barriers)
+	comparisons, err := compare(found, objects)
 	if err != nil {
 		return err
 	}

@@ -187,7 +187,7 @@ func Policies(compiler *partial.Compiler, policies []policyfile.Policy) ([]Rende
 		r := Rendered{policyReport: reportOf(p, b)}
 		if b != nil {
 			var text strings.Builder
-			if err := writeManifests(&text, []*barrier.Barrier{b}, document.YAML); err != nil {
+			if err := writeManifests(&text, objectsOf([]*barrier.Barrier{b}), document.YAML); err != nil {
 				return nil, err
 			}
 			r.Manifests = text.String()
@@ -198,14 +198,11 @@ func Policies(compiler *partial.Compiler, policies []policyfile.Policy) ([]Rende
 }
 
 // writeManifests writes the objects of barriers in the form in which users write them: each policy before its binding, without what servers
-// set. Barriers without objects are left out.
-func writeManifests(out io.Writer, barriers []*barrier.Barrier, format string) error {
+// set.
+func writeManifests(out io.Writer, rendered []barrier.Objects, format string) error {
 	var objects []map[string]any
-	for _, b := range barriers {
-		if b.Policy == nil {
-			continue
-		}
-		for _, object := range []runtime.Object{b.Policy, b.Binding} {
+	for _, r := range rendered {
+		for _, object := range []runtime.Object{r.Policy, r.Binding} {
 			fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 			if err != nil {
 				return err

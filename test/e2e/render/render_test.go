@@ -154,6 +154,22 @@ func TestTable(t *testing.T) {
 	})
 }
 
+// TestGroups applies the example with other policies about the same requests as groups. The table decides as before, and an error of one policy
+// refuses what it denies, and nothing else.
+func TestGroups(t *testing.T) {
+	t.Parallel()
+	onEachKubernetes(t, func(t *testing.T, r *rig) {
+		const render = "kubectl proviso render -R -f artifacts/render/policies -f test/e2e/render/testdata/neighbours.yaml --group"
+		r.must(t, render+" | kubectl apply -f -")
+		runTable(t, r)
+		runCommands(t, r, "groups")
+		if out := r.must(t, render+" --check"); strings.Count(out, " same") != 5 || !strings.Contains(out, "host-secrets,prod-secrets") {
+			t.Errorf("got %s", out)
+		}
+		r.must(t, render+" | kubectl delete -f -")
+	})
+}
+
 // checkTampering changes barriers in the cluster, and repairs them by applying the manifests again.
 func checkTampering(t *testing.T, r *rig, render string) {
 	t.Helper()

@@ -1,0 +1,204 @@
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package barrier
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+)
+
+const (
+	// GroupDomain ends the names of groups.
+	GroupDomain = "group.policy.proviso.dev"
+	// GroupAnnotation has the names of the policies of a group, as PolicyAnnotation has them, separated by commas.
+	GroupAnnotation = "policy.proviso.dev/policies"
+)
+
+// The bounds of a group.
+const (
+	// maxClauses is the number of policies. A request that the match conditions of a group let through evaluates something of each.
+	maxClauses = 50
+	// maxGroupTextBytes bounds the expressions of a group together.
+	maxGroupTextBytes = 256 * 1024
+	// maxClauseCost and maxGroupCost bound the cost of one policy, and of all of them, for an object of largestObject bytes. kube-apiserver refuses a
+	// request for which one expression costs 1,000,000, or all expressions of a ValidatingAdmissionPolicy cost 10,000,000, so that no policy of a group
+	// can use up what another one needs.
+	maxClauseCost = 500_000
+	maxGroupCost  = 2_500_000
+	largestObject = 3 << 20
+	// groupEnds is the number of policies of a group on average. A policy whose hash is divisible by it begins a group, so that another policy
+	// before it changes no group after it.
+	groupEnds = 32
+)
+
+// Objects are the two objects of a barrier, or of a group of barriers. Both have the same name.
+type Objects struct {
+	Policy  *admissionregistrationv1.ValidatingAdmissionPolicy
+	Binding *admissionregistrationv1.ValidatingAdmissionPolicyBinding
+}
+
+// clause is a barrier that can be in a group.
+type clause struct {
+	*Barrier
+
+	rank string // of its policy in the order of clauses
+	cost uint64
+}
+
+// Group returns the objects of barriers, sorted by name, where policies with the same rules share objects: a group. A group refuses the same requests as the
+// barriers of its policies, and each refusal names its policy. Its match conditions let a request through that is in a namespace of one of its policies, or
+// that a subject of one sends. A barrier has objects of its own if it is of a mapping or in Audit, asks an
+// authorizer, or may cost more than maxClauseCost. Barriers without objects are left out. The result does not depend on the order of barriers; another policy changes one
+// group, and rarely more. All barriers must be of one Compiler.
+func Group(barriers []*Barrier) []Objects {
+	var objects []Objects
+	alike := map[string][]clause{}
+	for _, b := range barriers {
+		if b.Policy == nil {
+			continue
+		}
+		kind, cost, ok := b.clause()
+		if !ok {
+			objects = append(objects, Objects{b.Policy, b.Binding})
+			continue
+		}
+		alike[kind] = append(alike[kind], clause{Barrier: b, rank: b.Key.Namespace + "/" + b.Key.Name, cost: cost})
+	}
+	for _, kind := range slices.Sorted(maps.Keys(alike)) {
+		clauses := alike[kind]
+		slices.SortFunc(clauses, func(a, b clause) int { return strings.Compare(a.rank, b.rank) })
+		for len(clauses) > 0 {
+			n := lengthOfGroup(clauses)
+			objects = append(objects, objectsOf(kind, clauses[:n]))
+			clauses = clauses[n:]
+		}
+	}
+	slices.SortFunc(objects, func(a, b Objects) int { return strings.Compare(a.Policy.Name, b.Policy.Name) })
+	return objects
+}
+
+// clause reports whether a barrier can be in a group. Barriers of the same kind see the same requests, but for their namespaces and subjects. The cost is
+// for an object of largestObject bytes.
+func (b *Barrier) clause() (kind string, cost uint64, ok bool) {
+	spec := &b.Policy.Spec
+	isAudit := !slices.Equal(b.Binding.Spec.ValidationActions, []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny})
+	//guard:group-leaves-out
+	if b.IsOfMapping || isAudit || strings.Contains(spec.Variables[0].Expression, "authorizer") {
+		return "", 0, false
+	}
+	//guard:group-clause-cost
+	if b.cost > maxClauseCost {
+		return "", 0, false
+	}
+	// Cluster-scoped policies for everybody would take the subjects of the others out of the match conditions.
+	rules, err := json.Marshal([]any{spec.MatchConstraints.ResourceRules, b.Key.Namespace == "", b.Key.Namespace == "" && len(b.subjects) == 0})
+	return string(rules), b.cost, err == nil
+}
+
+// lengthOfGroup returns how many of the clauses, which are sorted, make the next group.
+func lengthOfGroup(clauses []clause) int {
+	text, cost := 0, uint64(0)
+	for i, c := range clauses {
+		// The match conditions of a group have the subjects and namespaces of the barrier once more.
+		text, cost = text+2*TextSize(c.Policy), cost+c.cost
+		isNext := i > 0 && sha256.Sum256([]byte(c.rank))[0]%groupEnds == 0
+		//guard:group-bounds
+		if isNext || i == maxClauses || i > 0 && (text > maxGroupTextBytes || cost > maxGroupCost) {
+			return i
+		}
+	}
+	return len(clauses)
+}
+
+// objectsOf returns the objects of a group.
+func objectsOf(kind string, clauses []clause) Objects {
+	first := clauses[0]
+	spec := *first.Policy.Spec.DeepCopy()
+	spec.Variables, spec.Validations = nil, nil
+	var namespaces, policies []string
+	var subjects []rbacv1.Subject
+	isForAll := false
+	for i, c := range clauses {
+		denied := fmt.Sprintf("p%d", i)
+		users, members := subjectsOf(c.subjects)
+		//guard:group-clause-scope
+		matches := conjunction(namespaceIs(c.Key.Namespace), subjectIs(users, members), "variables."+denied)
+		validation := c.Policy.Spec.Validations[0]
+		// kube-apiserver quotes the expression if it ends in an error: the comment says which policy that is.
+		validation.Expression = fmt.Sprintf("%s // %s", not(matches), quoted(nameOf(c.Key)))
+		spec.Variables = append(spec.Variables, admissionregistrationv1.Variable{Name: denied, Expression: c.Policy.Spec.Variables[0].Expression})
+		spec.Validations = append(spec.Validations, validation)
+		namespaces, policies, subjects = append(namespaces, c.Key.Namespace), append(policies, nameOf(c.Key)), append(subjects, c.subjects...)
+		isForAll = isForAll || len(c.subjects) == 0
+	}
+	//guard:group-subjects
+	if isForAll {
+		subjects = nil
+	}
+	namespaces = sortedSet(namespaces)
+	spec.MatchConditions = append(spec.MatchConditions[:1], scopeConditions(subjects, namespaces...)...)
+	if selector := spec.MatchConstraints.NamespaceSelector; selector != nil {
+		// kube-apiserver converts the object before it evaluates a match condition, and not for a selector.
+		selector.MatchLabels = nil
+		selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpIn, Values: namespaces}}
+	}
+	sum := sha256.Sum256([]byte(kind + first.rank))
+	meta := metav1.ObjectMeta{
+		Name: hex.EncodeToString(sum[:8]) + "." + GroupDomain, Labels: map[string]string{ManagedByLabel: ManagedBy},
+		Annotations: map[string]string{GroupAnnotation: strings.Join(policies, ",")},
+	}
+	return Objects{NewPolicy(meta, spec), NewBinding(meta, nil, admissionregistrationv1.Deny)}
+}
+
+// nameOf returns the name of a policy, with its namespace if it has one.
+func nameOf(key engine.Key) string {
+	if key.Namespace == "" {
+		return key.Name
+	}
+	return key.Namespace + "/" + key.Name
+}
+
+// scopeConditions returns the match conditions that let requests of the subjects through, all if there are none, in one of the namespaces, and all if
+// the only one is empty.
+func scopeConditions(subjects []rbacv1.Subject, namespaces ...string) (conditions []admissionregistrationv1.MatchCondition) {
+	//guard:barrier-subjects
+	if users, members := subjectsOf(subjects); len(subjects) > 0 {
+		conditions = append(conditions, admissionregistrationv1.MatchCondition{Name: "subjects", Expression: subjectIs(users, members)})
+	}
+	//guard:barrier-namespace-policy
+	if in := namespaceIs(namespaces...); in != "" {
+		conditions = append(conditions, admissionregistrationv1.MatchCondition{Name: "namespace", Expression: in})
+	}
+	return conditions
+}
+
+// subjectIs is userIs, and true if there are no subjects.
+func subjectIs(users, members []string) string {
+	if len(users)+len(members) == 0 {
+		return ""
+	}
+	return userIs(users, members)
+}
+
+// namespaceIs returns an expression that is true for requests in one of the namespaces, and "" for the empty namespace alone.
+func namespaceIs(namespaces ...string) string {
+	if namespaces[0] == "" {
+		return ""
+	}
+	return oneOf("("+namespace+")", namespaces)
+}

@@ -162,6 +162,10 @@ test-release: ## Check the manual pages, and all files of a release, in a module
 test-browser: ## Try the page of kubectl proviso playground in a real Chromium, in a module of its own.
 	@ALWAYS=1 hack/modules.sh test/browser
 
+.PHONY: site
+site: ## Write the documents as a static site with a search into _output/site.
+	@hack/site/build.sh $(OUTPUT)/site https://$(MODULE)
+
 .PHONY: pictures
 pictures: ## Make the picture of the playground in docs/pictures again; needs Chromium.
 	@mkdir -p $(OUTPUT)/pictures

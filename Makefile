@@ -166,6 +166,10 @@ test-browser: ## Try the page of kubectl proviso playground in a real Chromium, 
 site: ## Write the documents as a static site with a search into _output/site.
 	@hack/site/build.sh $(OUTPUT)/site https://$(MODULE)
 
+.PHONY: test-site
+test-site: site ## Read all pages of the site in a real Chromium: links, contrast, narrow screens, search; takes two minutes.
+	cd test/browser && PROVISO_SITE=$(OUTPUT)/site $(GOTEST) -timeout 10m -run '^TestSite$$' .
+
 .PHONY: pictures
 pictures: ## Make the picture of the playground in docs/pictures again; needs Chromium.
 	@mkdir -p $(OUTPUT)/pictures

@@ -168,6 +168,13 @@ pictures: ## Make the picture of the playground in docs/pictures again; needs Ch
 	cd test/browser && PROVISO_REQUIRE_CHROMIUM=1 PROVISO_PICTURES=$(OUTPUT)/pictures go test -count=1 -timeout 5m .
 	cp $(OUTPUT)/pictures/light-1100.png docs/pictures/playground.png
 
+.PHONY: recording
+recording: ## Make the recording of the demo in docs/pictures again; leaves the demo running.
+	@mkdir -p $(OUTPUT)/pictures
+	@$(MAKE) --no-print-directory demo MODE= | tee $(OUTPUT)/pictures/demo.txt
+	go run ./hack/recording <$(OUTPUT)/pictures/demo.txt >$(OUTPUT)/pictures/demo.svg
+	cp $(OUTPUT)/pictures/demo.svg docs/pictures/demo.svg
+
 .PHONY: test-integration
 test-integration: ## Run the tests of the server in one process with its embedded etcd.
 	CGO_ENABLED=1 $(GOTEST) -race -timeout 10m ./test/integration/...

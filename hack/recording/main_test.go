@@ -26,8 +26,8 @@ type recorded struct {
 	} `xml:"svg>g>g"`
 }
 
-// TestRecording checks that the picture shows the titles, comments and commands that the demo prints, the policy as it is, and nothing that the
-// command would not draw. hack/first-minutes.sh compares the picture with the output of the demo on a cluster.
+// TestRecording checks that the picture shows the titles, comments and commands that the demo prints, and the policy, and that it is as this
+// command draws it. hack/first-minutes.sh compares all of it with the output of the demo on a cluster.
 func TestRecording(t *testing.T) {
 	t.Parallel()
 	content := read(t, "docs/pictures/demo.svg")

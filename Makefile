@@ -162,11 +162,26 @@ test-release: ## Check the manual pages, and all files of a release, in a module
 test-browser: ## Try the page of kubectl proviso playground in a real Chromium, in a module of its own.
 	@ALWAYS=1 hack/modules.sh test/browser
 
+.PHONY: site
+site: ## Write the documents as a static site with a search into _output/site.
+	@hack/site/build.sh $(OUTPUT)/site https://$(MODULE)
+
+.PHONY: test-site
+test-site: site ## Read all pages of the site in a real Chromium: links, contrast, narrow screens, search; takes two minutes.
+	cd test/browser && PROVISO_SITE=$(OUTPUT)/site $(GOTEST) -timeout 10m -run '^TestSite$$' .
+
 .PHONY: pictures
 pictures: ## Make the picture of the playground in docs/pictures again; needs Chromium.
 	@mkdir -p $(OUTPUT)/pictures
 	cd test/browser && PROVISO_REQUIRE_CHROMIUM=1 PROVISO_PICTURES=$(OUTPUT)/pictures go test -count=1 -timeout 5m .
 	cp $(OUTPUT)/pictures/light-1100.png docs/pictures/playground.png
+
+.PHONY: recording
+recording: ## Make the recording of the demo in docs/pictures again; leaves the demo running.
+	@mkdir -p $(OUTPUT)/pictures
+	@$(MAKE) --no-print-directory demo MODE= | tee $(OUTPUT)/pictures/demo.txt
+	go run ./hack/recording <$(OUTPUT)/pictures/demo.txt >$(OUTPUT)/pictures/demo.svg
+	cp $(OUTPUT)/pictures/demo.svg docs/pictures/demo.svg
 
 .PHONY: test-integration
 test-integration: ## Run the tests of the server in one process with its embedded etcd.

@@ -22,6 +22,7 @@ run "kubectl apply -f ${files}/cluster.yaml && kubectl wait --for=condition=Esta
 title "2. \"But only\": alice may write claims, but only of class dev"
 fails "kubectl --context alice create -f ${files}/claim-dev.yaml"
 say "RBAC grants alice no write. A policy does, on a condition about the object:"
+run "cat ${files}/policy-claims.yaml"
 run "kubectl apply -f ${files}/policy-claims.yaml"
 run "${effective}/dev-claims"
 run "kubectl --context alice create -f ${files}/claim-dev.yaml"

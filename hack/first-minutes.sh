@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Does what a newcomer does: make demo; paste each command that it printed; paste the blocks of every document,
-# in order; make demo again; and make demo MODE=managed, with the commands that it printed and the documents for it. It
-# fails at the first command that does not do what the text promises.
+# Does what a newcomer does: make demo, which must print what the recording in README.md shows; paste each command that it
+# printed; paste the blocks of every document, in order; make demo again; and make demo MODE=managed, with the commands
+# that it printed and the documents for it. It fails at the first command that does not do what the text promises.
 set -o errexit -o nounset -o pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -15,6 +15,13 @@ unset KUBECONFIG
 demo() {
   echo "make demo $* …"
   make demo "$@" >"${work}/demo" 2>&1 || { tail -n 40 "${work}/demo"; exit 1; }
+}
+
+# check_recording compares the recording with what the last demo printed.
+check_recording() {
+  echo "the recording …"
+  go run ./hack/recording <"${work}/demo" >"${work}/recording"
+  diff docs/pictures/demo.svg "${work}/recording" || { echo "docs/pictures/demo.svg does not show what make demo prints: run make recording" >&2; exit 1; }
 }
 
 # paste_commands pastes each command that the last demo printed. As many as a script has lines with fails must be refused.
@@ -59,10 +66,12 @@ paste_documents() { # dev or managed
 }
 
 demo
+check_recording
 paste_commands hack/demo.sh
 paste_documents dev
 
 demo
+check_recording
 
 # The oldest kube-apiserver takes minutes to build, so that only machines that have it run it. The documents that start the demo use the same.
 export KUBERNETES=newest

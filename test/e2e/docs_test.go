@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package e2e_test
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -89,26 +88,4 @@ func runBlocks(t *testing.T, name, content string) {
 			t.Error(err)
 		}
 	})
-}
-
-var (
-	links = regexp.MustCompile(`\]\(([^)#]+)(#[^)]*)?\)`)
-	// quoted is text that is no link, whatever it looks like.
-	quoted = regexp.MustCompile("`[^`\n]*`")
-)
-
-// TestDocumentLinks checks that what documents refer to is there.
-func TestDocumentLinks(t *testing.T) {
-	t.Parallel()
-	for _, name := range documentNames(t) {
-		content := readText(t, filepath.Join(stack.Repository, name))
-		for _, link := range links.FindAllStringSubmatch(quoted.ReplaceAllString(content, ""), -1) {
-			if strings.HasPrefix(link[1], "http") {
-				continue
-			}
-			if _, err := os.Stat(filepath.Join(stack.Repository, filepath.Dir(name), link[1])); err != nil {
-				t.Errorf("%s links to %s, which is not there", name, link[1])
-			}
-		}
-	}
 }

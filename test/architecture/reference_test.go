@@ -7,6 +7,8 @@ package architecture_test
 
 import (
 	"fmt"
+	"go/parser"
+	"go/token"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -16,6 +18,8 @@ import (
 
 	"github.com/spf13/pflag"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/component-base/featuregate"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/kube-openapi/pkg/common"
 	"k8s.io/kube-openapi/pkg/validation/spec"
@@ -202,4 +206,31 @@ func TestReferenceHasFlags(t *testing.T) {
 		flags(command.Name()+" ", command.LocalFlags())
 	}
 	golden.CompareSection(t, filepath.Join(root(t), "docs", "operations.md"), "flags", b.String())
+}
+
+// TestReferenceHasGates compares the stages and the defaults of feature gates with the code.
+func TestReferenceHasGates(t *testing.T) {
+	t.Parallel()
+	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root(t), "pkg", "features", "features.go"), nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content := readDocuments(t)["docs/operations.md"]
+	gates := stringConstants(file)
+	if len(gates) < 6 {
+		t.Errorf("got %d gates: they are not found", len(gates))
+	}
+	for _, name := range gates {
+		if name == "" {
+			continue // no string
+		}
+		gate, known := utilfeature.DefaultMutableFeatureGate.GetAll()[featuregate.Feature(name)]
+		state := "off"
+		if gate.Default {
+			state = "on"
+		}
+		if row := fmt.Sprintf("| `%s` | %s, %s |", name, strings.ToLower(string(gate.PreRelease)), state); !known || !strings.Contains(content, row) {
+			t.Errorf("operations.md lacks the row %s", row)
+		}
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -116,5 +117,34 @@ func TestLinks(t *testing.T) {
 	}
 	if found < 400 {
 		t.Errorf("got %d links: they are not found", found)
+	}
+}
+
+// TestTermsAreDefinedOnce checks that the glossary has each term once, and that no page defines a term of the glossary: "A *barrier* is …".
+func TestTermsAreDefinedOnce(t *testing.T) {
+	t.Parallel()
+	documents, glossary := readDocuments(t), "docs/glossary.md"
+	var terms []string
+	for _, row := range regexp.MustCompile(`(?m)^\| ([^|]+) \| [^|]+ \|$`).FindAllStringSubmatch(documents[glossary], -1) {
+		if row[1] != "term" && row[1] != "---" {
+			terms = append(terms, strings.Split(row[1], ", ")...)
+		}
+	}
+	slices.Sort(terms)
+	if len(terms) < 80 {
+		t.Errorf("got %d terms: they are not found", len(terms))
+	}
+	for i, term := range terms {
+		if i > 0 && terms[i-1] == term {
+			t.Errorf("the glossary has %q twice", term)
+		}
+	}
+	definition := regexp.MustCompile(`(?i)\b(?:an?|the) \*{1,2}(` + strings.Join(terms, "|") + `)s?\*{1,2}`)
+	for name, content := range documents {
+		for _, found := range definition.FindAllString(notProse.ReplaceAllString(content, ""), -1) {
+			if name != glossary {
+				t.Errorf("%s defines a term of the glossary: %s. Link to the glossary instead", name, found)
+			}
+		}
 	}
 }

@@ -72,6 +72,6 @@ cat <<TRY
   kubectl config get-contexts                     # all users, through kube-apiserver and -direct
   kubectl ${in_shop} describe authorizationpolicy dev-claims
   less docs/first-steps.md                        # write a policy of your own
-  less docs/tour.md                               # reviews, impersonation and permission on fields
+  less docs/tutorial.md                           # tests of policies, reviews, impersonation and permission on fields
   make down                                       # stops everything
 TRY

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Does what a newcomer does: make demo, which must print what the recording in README.md shows; paste each command that it
 # printed; paste the blocks of every document, in order; make demo again; and make demo MODE=managed, with the commands
-# that it printed and the documents for it. It fails at the first command that does not do what the text promises.
+# that it printed. It fails at the first command that does not do what the text promises.
 set -o errexit -o nounset -o pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -43,20 +43,14 @@ paste_commands() { # script
   fi
 }
 
-# paste_documents pastes the blocks of each document that works on one of the demos, which are named by their folders below
-# _output. A document is for dev unless it exports the kubeconfig of managed. The blocks of a document run in one shell, as a
-# reader pastes them. The export line of documents that have none is in README.md.
+# paste_documents pastes the blocks of each document. The blocks of a document run in one shell, as a reader pastes them.
+# The export line of documents that have none is in README.md.
 start=$(grep -m 1 '^export KUBECONFIG=' README.md)
-paste_documents() { # dev or managed
+paste_documents() {
   local document
   for document in README.md docs/*.md; do
     awk '/^```/ {inside = $0 == "```sh"; next} inside' "${document}" >"${work}/blocks"
     [[ -s ${work}/blocks ]] || continue
-    if grep -q '^export KUBECONFIG=.*_output/managed/' "${work}/blocks"; then
-      [[ $1 == managed ]] || continue
-    else
-      [[ $1 == dev ]] || continue
-    fi
     echo "the blocks of ${document} …"
     # A command after "! " must be refused, and bash alone would go on if it is not.
     sed -E -i "s/^! (.*)$/if \\1; then echo 'this must be refused'; exit 1; fi/" "${work}/blocks"
@@ -68,14 +62,13 @@ paste_documents() { # dev or managed
 demo
 check_recording
 paste_commands hack/demo.sh
-paste_documents dev
+paste_documents
 
 demo
 check_recording
 
-# The oldest kube-apiserver takes minutes to build, so that only machines that have it run it. The documents that start the demo use the same.
-export KUBERNETES=newest
+# The oldest kube-apiserver takes minutes to build, so that only machines that have it run it.
+KUBERNETES=newest
 [[ -x _output/bin/kube-apiserver-oldest ]] && KUBERNETES=oldest
-demo MODE=managed
+demo MODE=managed KUBERNETES="${KUBERNETES}"
 paste_commands hack/demo-managed.sh
-paste_documents managed

@@ -2,24 +2,21 @@
 # Prints what the project weighs: lines of hand-written Go, or with the argument words the words of its documents.
 #
 # Lines are those of pkg and cmd without tests, generated code and the markers of guards, and those of all tests. Words are prose: neither
-# blocks of code nor generated pages.
+# blocks of code nor what is generated.
 set -o errexit -o nounset -o pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 lines() { xargs -r cat | grep -vc '^[[:space:]]*//guard:' || true; }
 
-# prose prints a document without its blocks of code.
-prose() { awk '/^ *```/ {inside = !inside; next} !inside && !/^    /' "$1"; }
-
-generated=(docs/metrics.md docs/permissions.md docs/templates.md)
+# prose prints a document without its blocks of code and its generated sections.
+prose() { sed '/^<!-- begin generated/,/^<!-- end generated/d' "$1" | awk '/^ *```/ {inside = !inside; next} !inside && !/^    /'; }
 
 words() {
   local file total=0 group n
   for group in 'documents:README.md ARCHITECTURE.md CONTRIBUTING.md SECURITY.md docs/*.md' 'decision records:docs/adr/*.md' 'change log:CHANGELOG.md'; do
     total=0
     for file in ${group#*:}; do
-      [[ " ${generated[*]} " == *" ${file} "* ]] && continue
       n=$(prose "${file}" | wc -w)
       printf '%7d  %s\n' "${n}" "${file}"
       total=$((total + n))

@@ -72,24 +72,25 @@ type EnforcementResult string
 const (
 	// ResultEnforced means that the effect applies to the requests for which the condition is true.
 	ResultEnforced EnforcementResult = "Enforced"
-	// ResultPending means that the effect applies to the requests for which the condition is true as soon as kube-apiserver has
-	// loaded the barrier of the policy. Until then, an earlier version of the policy may apply, or none.
+	// ResultPending means that the effect applies to the requests for which the condition is true as soon as kube-apiserver has loaded
+	// the barrier of the policy. Until then, an earlier version of the policy may apply, or none.
 	ResultPending EnforcementResult = "Pending"
-	// ResultInnerDoorUnknown means that the effect applies to the requests for which the condition is true, except through
-	// kube-apiservers that are not known to call the inner door. There, no policy allows a request on conditions.
+	// ResultInnerDoorUnknown means that the effect applies to the requests for which the condition is true, except through the
+	// kube-apiservers in the message, which are not known to call the inner door. There, no policy allows a request on conditions.
 	ResultInnerDoorUnknown EnforcementResult = "InnerDoorUnknown"
-	// ResultGrantsNothing means that an Allow policy allows no request, because its condition cannot be evaluated.
+	// ResultGrantsNothing means that the condition is folded: an Allow policy allows only requests for which the request alone makes
+	// the condition true.
 	ResultGrantsNothing EnforcementResult = "GrantsNothing"
-	// ResultWithholdsUnconditionally means that a NoOpinion policy applies without its condition, which cannot be
-	// evaluated: Allow policies allow no request.
+	// ResultWithholdsUnconditionally means that the condition is folded: a NoOpinion policy applies to each request, unless the
+	// request alone makes the condition false.
 	ResultWithholdsUnconditionally EnforcementResult = "WithholdsUnconditionally"
-	// ResultDeniesUnconditionally means that a Deny policy applies without its condition, which cannot be evaluated:
-	// every request for which the condition is not false already at authorization is denied.
+	// ResultDeniesUnconditionally means that the condition is folded: a Deny policy denies each request, unless the request alone
+	// makes the condition false.
 	ResultDeniesUnconditionally EnforcementResult = "DeniesUnconditionally"
-	// ResultNotEnforced means that the policy decides no request.
+	// ResultNotEnforced means that the policy decides no request. At Barrier, kube-apiserver refuses the barrier, another object has
+	// its name, or the namespace has too many.
 	ResultNotEnforced EnforcementResult = "NotEnforced"
-	// ResultAudited means that the policy, whose enforcement is Audit, decides no request, and that the requests to which it
-	// would apply are counted.
+	// ResultAudited means that the policy, whose enforcement is Audit, decides no request; the message says what it would do.
 	ResultAudited EnforcementResult = "Audited"
 )
 

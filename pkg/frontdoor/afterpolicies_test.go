@@ -25,7 +25,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/granular"
 )
 
-// The bounds of webhooks at the front door, as docs/front-door.md has them.
+// The bounds of webhooks at the front door, as docs/doors.md has them.
 const (
 	webhooksTimeout = 2 * time.Second
 	mostCalls       = 128

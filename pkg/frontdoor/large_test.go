@@ -31,7 +31,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
 )
 
-// The bounds of the front door, as docs/front-door.md has them.
+// The bounds of the front door, as docs/doors.md has them.
 const (
 	mostLarge     = 8
 	mostOfOneUser = 2

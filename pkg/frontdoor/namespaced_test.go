@@ -18,7 +18,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
 )
 
-// The bounds of the policies of one namespace, as docs/front-door.md has them.
+// The bounds of the policies of one namespace, as docs/doors.md has them.
 const (
 	namespaceTimeout   = 250 * time.Millisecond
 	reasonNotEvaluated = `policy=attacked/p reason=Error: its condition could not be evaluated`

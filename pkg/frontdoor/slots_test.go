@@ -20,7 +20,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
 )
 
-// The bounds of evaluations, as docs/front-door.md has them.
+// The bounds of evaluations, as docs/doors.md has them.
 const (
 	mostWaitingSmall          = 2048
 	mostWaitingSmallOfOneUser = 256

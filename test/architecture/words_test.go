@@ -128,3 +128,57 @@ func match(found map[string][]string, line, path string) {
 		}
 	}
 }
+
+// The most words of prose: neither of blocks of code nor of generated sections. The runbook and the figures of scale are apart, because
+// each alert and each measurement adds to them.
+const (
+	mostInDocs         = 44_000
+	mostInRunbook      = 4_000
+	mostInReadme       = 900
+	mostInArchitecture = 2_000
+	mostInRecords      = 18_000
+	mostInSection      = 400
+)
+
+var (
+	// generated are sections that tests write.
+	generated = regexp.MustCompile(`(?ms)^<!-- begin generated [^\n]*$.*?^<!-- end generated [^\n]*$`)
+	// code is a block of code, or an indented line.
+	code = regexp.MustCompile("(?ms)^ *```.*?^ *```$|^    [^\n]*$")
+)
+
+// TestDocumentsAreShort bounds the words of the documents, and of each of their sections, so that a reader finds what matters. make words prints
+// the words of each document.
+func TestDocumentsAreShort(t *testing.T) {
+	t.Parallel()
+	words := map[string]int{}
+	for name, content := range readDocuments(t) {
+		group := "docs"
+		switch {
+		case name == "docs/runbook.md" || name == "docs/scale.md":
+			group = "runbook"
+		case strings.HasPrefix(name, "docs/adr/"):
+			group = "records"
+		case name == "README.md" || name == "ARCHITECTURE.md":
+			group = name
+		case name == "CHANGELOG.md":
+			continue
+		}
+		heading, inSection := "", 0
+		for line := range strings.Lines(code.ReplaceAllString(generated.ReplaceAllString(content, ""), "")) {
+			if strings.HasPrefix(line, "#") {
+				heading, inSection = strings.TrimSpace(line), 0
+			}
+			n := len(strings.Fields(line))
+			words[group] += n
+			if inSection += n; inSection > mostInSection && inSection-n <= mostInSection {
+				t.Errorf("%s: the section %q has more than %d words", name, heading, mostInSection)
+			}
+		}
+	}
+	for group, most := range map[string]int{"docs": mostInDocs, "runbook": mostInRunbook, "README.md": mostInReadme, "ARCHITECTURE.md": mostInArchitecture, "records": mostInRecords} {
+		if n := words[group]; n > most || n < most/4 {
+			t.Errorf("%s: %d words, want at most %d", group, n, most)
+		}
+	}
+}

@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package e2e_test
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -66,15 +65,17 @@ func TestDocumentedCommands(t *testing.T) {
 	}
 }
 
-// fineGrainedDocument and tourDocument tell of what is off by default. TestFields runs them.
+// fineGrainedDocument and the sections of tutorialDocument from reviewsSection on tell of what is off by default. TestFields runs them.
 var (
 	fineGrainedDocument = filepath.Join("docs", "fine-grained.md")
-	tourDocument        = filepath.Join("docs", "tour.md")
+	tutorialDocument    = filepath.Join("docs", "tutorial.md")
 )
+
+const reviewsSection = "## Reviews: who may do what?"
 
 // runElsewhere are the documents that other tests run. Those of the packages managed and render apply barriers, which bind the users of the tests
 // here, too.
-var runElsewhere = []string{fineGrainedDocument, tourDocument, filepath.Join("docs", "first-steps.md"), filepath.Join("docs", "templates.md"), filepath.Join("docs", "barriers.md"), filepath.Join("docs", "beside-other-tools.md"), filepath.Join("docs", "tutorial.md"), filepath.Join("docs", "kubectl-proviso.md")}
+var runElsewhere = []string{fineGrainedDocument, tutorialDocument, filepath.Join("docs", "first-steps.md"), filepath.Join("docs", "templates.md"), filepath.Join("docs", "barriers.md"), filepath.Join("docs", "beside-other-tools.md"), filepath.Join("docs", "kubectl-proviso.md")}
 
 // runBlocks runs the blocks of a document.
 func runBlocks(t *testing.T, name, content string) {
@@ -87,26 +88,4 @@ func runBlocks(t *testing.T, name, content string) {
 			t.Error(err)
 		}
 	})
-}
-
-var (
-	links = regexp.MustCompile(`\]\(([^)#]+)(#[^)]*)?\)`)
-	// quoted is text that is no link, whatever it looks like.
-	quoted = regexp.MustCompile("`[^`\n]*`")
-)
-
-// TestDocumentLinks checks that what documents refer to is there.
-func TestDocumentLinks(t *testing.T) {
-	t.Parallel()
-	for _, name := range documentNames(t) {
-		content := readText(t, filepath.Join(stack.Repository, name))
-		for _, link := range links.FindAllStringSubmatch(quoted.ReplaceAllString(content, ""), -1) {
-			if strings.HasPrefix(link[1], "http") {
-				continue
-			}
-			if _, err := os.Stat(filepath.Join(stack.Repository, filepath.Dir(name), link[1])); err != nil {
-				t.Errorf("%s links to %s, which is not there", name, link[1])
-			}
-		}
-	}
 }

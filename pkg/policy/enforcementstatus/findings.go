@@ -32,6 +32,12 @@ var severity = []policyv1alpha1.EnforcementResult{
 	policyv1alpha1.ResultWithholdsUnconditionally, policyv1alpha1.ResultDeniesUnconditionally, policyv1alpha1.ResultAudited,
 }
 
+// PlacesInOrder returns the places in which requests are decided, in the order in which a status has them for one rule.
+func PlacesInOrder() []policyv1alpha1.EnforcementPlace { return slices.Clone(orderOfPlaces) }
+
+// Severity returns the results, the least severe one first. The most severe one among the entries of a status is the reason of the condition Effective.
+func Severity() []policyv1alpha1.EnforcementResult { return slices.Clone(severity) }
+
 // findings are the verbs of each resource that have an outcome, in the order in which they were found.
 type findings map[Outcome]*part
 

@@ -16,8 +16,8 @@ import (
 	"github.com/proviso-authz/proviso/test/testutil/documents"
 )
 
-// TestTutorial runs the tutorial up to the section that needs a cluster, without one, and compares what it shows. A test of managed clusters runs all
-// of it.
+// TestTutorial runs the tutorial up to the section that needs a cluster, without one, and compares what it shows. Tests with a cluster
+// run the rest.
 func TestTutorial(t *testing.T) {
 	t.Parallel()
 	repository := filepath.Join("..", "..", "..")

@@ -21,8 +21,6 @@ var (
 	blocks = regexp.MustCompile("(?s)```sh\n(.*?)```")
 	// devCluster is the line with which a reader chooses the cluster of make demo. Tests use their own.
 	devCluster = regexp.MustCompile(`(?m)^export KUBECONFIG=.*$`)
-	// demos are the commands that start a cluster. Tests, which have one, only see that make finds the target.
-	demos = regexp.MustCompile(`(?m)^make (.*\bdemo\b.*)$`)
 	// refusals are the commands that must fail, one to a line. bash alone would go on if they pass.
 	refusals = regexp.MustCompile(`(?m)^! (.*)$`)
 )
@@ -36,7 +34,6 @@ func Script(document string) string {
 	var script strings.Builder
 	for i, block := range blocks.FindAllStringSubmatch(document, -1) {
 		text := devCluster.ReplaceAllString(block[1], "")
-		text = demos.ReplaceAllString(text, "make --dry-run $1 >/dev/null")
 		text = refusals.ReplaceAllString(text, "if $1; then echo 'this must be refused'; exit 1; fi")
 		fmt.Fprintf(&script, "echo '--- block %d'\n%s", i+1, text)
 	}

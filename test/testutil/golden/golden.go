@@ -10,6 +10,8 @@ package golden
 import (
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/pmezard/go-difflib/difflib"
@@ -39,4 +41,25 @@ func Compare(tb testing.TB, file, got string) {
 	if diff != "" {
 		tb.Errorf("%s (-want +got); set UPDATE_GOLDEN=1 to update it:\n%s", file, diff)
 	}
+}
+
+// sections lets one test at a time read a file and write one of its sections.
+var sections sync.Mutex
+
+// CompareSection is Compare for a section of a file: the lines between "<!-- begin generated NAME -->" and "<!-- end generated NAME -->".
+func CompareSection(tb testing.TB, file, name, got string) {
+	tb.Helper()
+	sections.Lock()
+	defer sections.Unlock()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	begin, end := "<!-- begin generated "+name+" -->\n", "<!-- end generated "+name+" -->\n"
+	before, rest, found := strings.Cut(string(content), begin)
+	_, after, closed := strings.Cut(rest, end)
+	if !found || !closed {
+		tb.Fatalf("%s lacks the lines %q and %q", file, begin, end)
+	}
+	Compare(tb, file, before+begin+"\n"+got+"\n"+end+after)
 }

@@ -85,7 +85,9 @@ func Compare(c *chart.Chart, values map[string]any, fs filesys.FileSystem, kusto
 	if len(tls) == 0 {
 		return errors.New("the kustomization has no serving certificate")
 	}
-	manifest, err := Render(c, util.CoalesceTables(map[string]any{"createNamespace": true, "tls": tls}, values))
+	values = util.CoalesceTables(map[string]any{"createNamespace": true, "tls": tls}, values)
+	values["persistence"] = map[string]any{"annotations": map[string]any{"helm.sh/resource-policy": nil}} // kustomize deletes nothing
+	manifest, err := Render(c, values)
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,7 @@ release: ## Write all files of the release TAG into _output/release, and verify 
 	cd hack/release && go run . write $(RELEASEFLAGS) -dir $(OUTPUT)/release
 
 .PHONY: verify-release
-verify-release: ## Verify the files of a release in DIR: hashes, the image, manifests, bills of materials, provenance and versions.
+verify-release: ## Verify the files of a release in DIR: hashes, the image, manifests, the chart, bills of materials, provenance and versions.
 	cd hack/release && go run . verify -dir $(abspath $(DIR))
 
 .PHONY: controlplane

@@ -3,7 +3,8 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Command release writes the image of the server, writes all files of a release, and verifies them. It needs Go and git.
+// Command release writes the image of the server, writes all files of a release, and verifies them. It needs Go and git. It also renders the
+// variants of the chart, for tests.
 package main
 
 import (
@@ -27,7 +28,7 @@ func main() {
 	}
 }
 
-var errCommand = errors.New("want a command, image, write or verify, and its flags")
+var errCommand = errors.New("want a command, image, write, verify or render, and its flags")
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
@@ -61,6 +62,8 @@ func run(ctx context.Context, args []string) error {
 		return verify(ctx, *dir)
 	case "verify":
 		return verify(ctx, *dir)
+	case "render":
+		return render(s.root, *dir)
 	default:
 		return errCommand
 	}

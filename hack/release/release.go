@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"github.com/proviso-authz/proviso/hack/release/binary"
+	"github.com/proviso-authz/proviso/hack/release/chart"
 	"github.com/proviso-authz/proviso/hack/release/checksums"
 	"github.com/proviso-authz/proviso/hack/release/image"
 	"github.com/proviso-authz/proviso/hack/release/krew"
@@ -60,6 +61,7 @@ func (s *source) write(ctx context.Context, dir string, build binary.Build) erro
 	return errors.Join(
 		document(s.Build, krew.Executable).Write(dir, artifacts),
 		manifests.Write(s.root, dir, s.Repository+"@"+digest),
+		chart.Write(s.root, dir, s.Tag, s.Repository+"@"+digest, s.Created),
 		os.WriteFile(filepath.Join(dir, notesName), []byte(notes), 0o644),
 		provenance.Write(dir, s.Build), // after all files but the last
 		checksums.Write(dir),
@@ -152,6 +154,7 @@ func verify(ctx context.Context, dir string) error {
 	_, err = section(string(notes), b.Tag)
 	err = errors.Join(err,
 		manifests.Verify(dir, b.Repository+"@"+digest),
+		chart.Verify(dir, b.Tag),
 		document(b, image.Executable).Verify(dir, []sbom.Artifact{servers}),
 		document(b, krew.Executable).Verify(dir, artifacts),
 	)
@@ -165,6 +168,32 @@ func verify(ctx context.Context, dir string) error {
 		fmt.Printf("%s is the release %s of commit %s, with the image\n%s@%s\n", dir, b.Tag, b.Commit, b.Repository, digest)
 	}
 	return err
+}
+
+// render writes the objects of each variant of the chart into a directory.
+func render(root, dir string) error {
+	c, err := chart.Load(root)
+	if err != nil {
+		return err
+	}
+	ca, err := os.ReadFile(filepath.Join(root, "artifacts", "inner-door", "serving-ca.crt"))
+	if err != nil {
+		return err
+	}
+	all, err := chart.Variants(string(ca), "kind: InnerDoorConfiguration\n")
+	if err != nil {
+		return err
+	}
+	for _, v := range all {
+		manifest, err := chart.Render(c, v.Values)
+		if err != nil {
+			return fmt.Errorf("%s: %w", v.Name, err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, v.Name+".yaml"), []byte(manifest), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // verifyVersion returns an error if an executable does not have the tag and the commit in it. One for this machine must print the tag.

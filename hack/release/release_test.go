@@ -16,8 +16,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/proviso-authz/proviso/hack/release/binary"
+	"github.com/proviso-authz/proviso/hack/release/chart"
 	"github.com/proviso-authz/proviso/hack/release/checksums"
 	"github.com/proviso-authz/proviso/hack/release/image"
 	"github.com/proviso-authz/proviso/hack/release/krew"
@@ -42,7 +44,7 @@ func repository(t *testing.T) *source {
 			t.Fatal(err)
 		}
 	}
-	for _, folder := range []string{"artifacts/base", "artifacts/barriers", "artifacts/overlays", "hack/kubectl"} {
+	for _, folder := range []string{"artifacts", "hack/kubectl"} {
 		must(os.CopyFS(filepath.Join(dir, folder), os.DirFS(filepath.Join(root, folder))))
 	}
 	for name, content := range map[string]string{
@@ -101,7 +103,7 @@ func TestRelease(t *testing.T) {
 	names := []string{
 		"NOTES.md", "SHA256SUMS", "install-base.yaml", "install-ha.yaml", "install-managed.yaml", "kubectl-proviso.spdx.json", "kubectl-proviso_darwin_amd64.tar.gz",
 		"kubectl-proviso_darwin_arm64.tar.gz", "kubectl-proviso_linux_amd64.tar.gz", "kubectl-proviso_linux_arm64.tar.gz", "kubectl-proviso_windows_amd64.tar.gz",
-		"kustomization.yaml", "provenance.intoto.json", "proviso-apiserver-image.tar", "proviso-apiserver.spdx.json", "proviso.yaml",
+		"kustomization.yaml", "provenance.intoto.json", "proviso-0.1.0.tgz", "proviso-apiserver-image.tar", "proviso-apiserver.spdx.json", "proviso.yaml",
 	}
 	if got := slices.Sorted(maps.Keys(want)); !slices.Equal(got, names) {
 		t.Errorf("got the files %q, want %q", got, names)
@@ -158,6 +160,19 @@ func replace(t *testing.T, file string, content []byte) {
 	}
 }
 
+// pinned returns the image of a release.
+func pinned(release map[string][]byte, b *provenance.Build) string {
+	_, digest, _ := strings.Cut(string(release["install-base.yaml"]), b.Repository+"@")
+	return b.Repository + "@" + digest[:len("sha256:")+64]
+}
+
+func writeChart(t *testing.T, root, dir, tag, image string) {
+	t.Helper()
+	if err := chart.Write(root, dir, tag, image, time.Unix(1800000000, 0)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestVerify changes files of a release together with their hashes, so that the files differ from each other.
 func TestVerify(t *testing.T) {
 	t.Parallel()
@@ -191,6 +206,24 @@ func TestVerify(t *testing.T) {
 		{name: "nothing", change: func(*testing.T, *provenance.Build) {}},
 		{name: "another digest in a manifest", change: edit("install-ha.yaml", "@sha256:", "@sha256:0"), want: "install-ha.yaml has the images"},
 		{name: "a manifest with a tag", change: edit("install-base.yaml", "@sha256", ":v1@sha256"), want: "install-base.yaml has the images"},
+		{name: "a chart of another version", want: "proviso-0.1.0.tgz has the version 0.0.9", change: func(t *testing.T, b *provenance.Build) {
+			other := t.TempDir()
+			writeChart(t, s.root, other, "v0.0.9", pinned(good, b))
+			if err := os.Rename(filepath.Join(other, "proviso-0.0.9.tgz"), filepath.Join(dir, "proviso-0.1.0.tgz")); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{name: "a chart with another image", want: "differs between kustomize (-) and the chart (+)", change: func(t *testing.T, b *provenance.Build) {
+			writeChart(t, s.root, dir, b.Tag, b.Repository+"@sha256:"+strings.Repeat("0", 64))
+		}},
+		{name: "a chart with a private key", want: "proviso/manifests/base/audit-policy.yaml has a private key", change: func(t *testing.T, b *provenance.Build) {
+			root := t.TempDir()
+			if err := os.CopyFS(root, os.DirFS(s.root)); err != nil {
+				t.Fatal(err)
+			}
+			replace(t, filepath.Join(root, "artifacts", "base", "audit-policy.yaml"), []byte("# -----BEGIN EC PRIVATE KEY-----\n"))
+			writeChart(t, root, dir, b.Tag, pinned(good, b))
+		}},
 		{name: "a Secret in a manifest", change: edit("install-managed.yaml", "kind: Service\n", "kind: Secret\n"), want: "must not have a Secret"},
 		{name: "no module of the server", change: edit("proviso-apiserver.spdx.json", "pkg:golang/example.com/small", "pkg:golang/x"), want: "does not name pkg:golang/example.com/small@v0.1.0"},
 		{name: "no library of the plugin", change: edit("kubectl-proviso.spdx.json", "golang/stdlib", "golang/x"), want: "does not name pkg:golang/stdlib"},

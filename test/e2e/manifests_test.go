@@ -59,16 +59,53 @@ func TestOverlaysAreValid(t *testing.T) {
 		kustomization := fmt.Sprintf("namespace: %s\nresources: [../../%s]\n", namespace, folder)
 		must(t, os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(kustomization), 0o600))
 		out := mustKubectl(t, "admin", "apply", "--server-side", "--force-conflicts", "--validate=strict", "--dry-run=server", "--field-manager=test", "-k", dir)
-		for _, want := range []string{
-			"deployment.apps/proviso-apiserver", "service/proviso-apiserver", "apiservice.apiregistration.k8s.io/v1alpha1.authorization.k8s.io",
-			"apiservice.apiregistration.k8s.io/v1alpha1.policy.proviso.dev", "clusterrole.rbac.authorization.k8s.io/proviso:policy-admin",
-			"poddisruptionbudget.policy/proviso-apiserver", "networkpolicy.networking.k8s.io/proviso-apiserver",
-			"flowschema.flowcontrol.apiserver.k8s.io/proviso-apiserver", "prioritylevelconfiguration.flowcontrol.apiserver.k8s.io/proviso-apiserver",
-		} {
-			if !strings.Contains(out, want+" serverside-applied (server dry run)") {
-				t.Errorf("%s: %s was not applied:\n%s", folder, want, out)
-			}
+		wantApplied(t, folder, out, "apiservice.apiregistration.k8s.io/v1alpha1.authorization.k8s.io")
+	}
+}
+
+// wantApplied wants the main objects of an overlay, and some more, among those that kubectl prints.
+func wantApplied(t *testing.T, name, out string, more ...string) {
+	t.Helper()
+	for _, want := range append([]string{
+		"deployment.apps/proviso-apiserver", "service/proviso-apiserver", "apiservice.apiregistration.k8s.io/v1alpha1.authorization.proviso.dev",
+		"apiservice.apiregistration.k8s.io/v1alpha1.policy.proviso.dev", "clusterrole.rbac.authorization.k8s.io/proviso:policy-admin",
+		"poddisruptionbudget.policy/proviso-apiserver", "networkpolicy.networking.k8s.io/proviso-apiserver",
+		"flowschema.flowcontrol.apiserver.k8s.io/proviso-apiserver", "prioritylevelconfiguration.flowcontrol.apiserver.k8s.io/proviso-apiserver",
+	}, more...) {
+		if !strings.Contains(out, want+" serverside-applied (server dry run)") {
+			t.Errorf("%s: %s was not applied:\n%s", name, want, out)
 		}
+	}
+}
+
+// groupsOfOthers are the groups of objects in the chart whose CustomResourceDefinitions this cluster does not have.
+var groupsOfOthers = []string{"apiVersion: cert-manager.io/", "apiVersion: monitoring.coreos.com/"}
+
+// TestChartIsValid has kube-apiserver check the objects of each variant of the chart in the same way.
+func TestChartIsValid(t *testing.T) {
+	t.Parallel()
+	const namespace = "proviso-chart"
+	mustKubectl(t, "admin", "create", "namespace", namespace)
+	dir := t.TempDir()
+	cmd := exec.CommandContext(t.Context(), "go", "run", ".", "render", "-root", stack.Repository, "-dir", dir)
+	cmd.Dir = filepath.Join(stack.Repository, "hack", "release")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	names := fileNames(t, dir)
+	if len(names) < 9 {
+		t.Errorf("got only the variants %v", names)
+	}
+	for _, name := range names {
+		documents := slices.DeleteFunc(strings.Split(readText(t, filepath.Join(dir, name)), "\n---\n"), func(document string) bool {
+			return slices.ContainsFunc(groupsOfOthers, func(group string) bool { return strings.Contains(document, group) })
+		})
+		manifest := strings.ReplaceAll(strings.Join(documents, "\n---\n"), "namespace: "+cluster.Namespace, "namespace: "+namespace)
+		out, errs, err := kubectlWithInput(t, "admin", manifest, "apply", "--server-side", "--force-conflicts", "--validate=strict", "--dry-run=server", "--field-manager=test", "-f", "-")
+		if err != nil {
+			t.Errorf("%s: %v: %s", name, err, errs)
+		}
+		wantApplied(t, name, out)
 	}
 }
 

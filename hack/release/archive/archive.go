@@ -8,6 +8,8 @@ package archive
 
 import (
 	"archive/tar"
+	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -59,4 +61,24 @@ func Read(r io.Reader) (files []File, err error) {
 		}
 		files = append(files, File{Name: header.Name, Mode: header.Mode, Content: content})
 	}
+}
+
+// Compress returns a compressed archive of files.
+func Compress(modified time.Time, files []File) ([]byte, error) {
+	var content bytes.Buffer
+	compressed := gzip.NewWriter(&content)
+	if err := Write(compressed, modified, files); err != nil {
+		return nil, err
+	}
+	err := compressed.Close()
+	return content.Bytes(), err
+}
+
+// Uncompress returns the files of a compressed archive.
+func Uncompress(content []byte) ([]File, error) {
+	uncompressed, err := gzip.NewReader(bytes.NewReader(content))
+	if err != nil {
+		return nil, err
+	}
+	return Read(uncompressed)
 }

@@ -7,8 +7,6 @@ SPDX-License-Identifier: Apache-2.0
 package krew
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	_ "embed"
@@ -118,13 +116,7 @@ func (a *Archive) content(root string, created time.Time) ([]byte, error) {
 		}
 		files = append(files, archive.File{Name: completion, Mode: 0o755, Content: script})
 	}
-	var content bytes.Buffer
-	compressed := gzip.NewWriter(&content)
-	if err := archive.Write(compressed, created, files); err != nil {
-		return nil, err
-	}
-	err = compressed.Close()
-	return content.Bytes(), err
+	return archive.Compress(created, files)
 }
 
 // Read returns the archives in a directory, and an error if the manifest is not the one for them.
@@ -155,11 +147,7 @@ func Read(dir, tag string) (archives []Archive, err error) {
 
 // unpack returns the executable.
 func (a *Archive) unpack(content []byte) ([]byte, error) {
-	uncompressed, err := gzip.NewReader(bytes.NewReader(content))
-	if err != nil {
-		return nil, err
-	}
-	files, err := archive.Read(uncompressed)
+	files, err := archive.Uncompress(content)
 	if err != nil {
 		return nil, err
 	}

@@ -20,16 +20,17 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// overlays are the folders in artifacts that a release has, by the names of the files. The overlay demo is for clones: it trusts the CA that
+// Overlays are the folders in artifacts that a release has, by the names of the files. The overlay demo is for clones: it trusts the CA that
 // `make certs` made there.
-var overlays = map[string]string{
+var Overlays = map[string]string{
 	"install-base.yaml":    "base",
 	"install-ha.yaml":      "overlays/ha",
 	"install-managed.yaml": "overlays/managed",
 }
 
 const (
-	kustomizationName = "kustomization.yaml"
+	// KustomizationName is the name of the kustomization that adds a certificate.
+	KustomizationName = "kustomization.yaml"
 	// imageName is the image in artifacts.
 	imageName = "proviso-apiserver"
 	header    = `# Adds your certificate to a manifest of the release. Put three files beside it: tls.crt and tls.key, a serving certificate for
@@ -80,10 +81,10 @@ func render(root, image string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	files := map[string][]byte{kustomizationName: kustomization}
-	for name, folder := range overlays {
+	files := map[string][]byte{KustomizationName: kustomization}
+	for name, folder := range Overlays {
 		content := fmt.Sprintf("resources: [../artifacts/%s]\nimages: [{name: %s, newName: %q, digest: %q}]\n", folder, imageName, repository, digest)
-		if err := memory.WriteFile("/release/"+kustomizationName, []byte(content)); err != nil {
+		if err := memory.WriteFile("/release/"+KustomizationName, []byte(content)); err != nil {
 			return nil, err
 		}
 		resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(memory, "/release")
@@ -99,7 +100,7 @@ func render(root, image string) (map[string][]byte, error) {
 
 // takeCertificates removes the certificates from the base, and returns a kustomization that adds them to its result.
 func takeCertificates(fs filesys.FileSystem) ([]byte, error) {
-	const path = "/artifacts/base/" + kustomizationName
+	const path = "/artifacts/base/" + KustomizationName
 	text, err := fs.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -111,7 +112,7 @@ func takeCertificates(fs filesys.FileSystem) ([]byte, error) {
 	taken := map[string]any{"apiVersion": base["apiVersion"], "kind": base["kind"], "resources": []string{"install-base.yaml"}}
 	for _, field := range []string{"secretGenerator", "replacements"} {
 		if base[field] == nil {
-			return nil, fmt.Errorf("artifacts/base/%s has no %s", kustomizationName, field)
+			return nil, fmt.Errorf("artifacts/base/%s has no %s", KustomizationName, field)
 		}
 		taken[field] = base[field]
 		delete(base, field)
@@ -128,10 +129,10 @@ func takeCertificates(fs filesys.FileSystem) ([]byte, error) {
 
 // Verify returns an error if a manifest in the directory is missing, has another image, or has a Secret.
 func Verify(dir, image string) error {
-	if _, err := os.Stat(filepath.Join(dir, kustomizationName)); err != nil {
+	if _, err := os.Stat(filepath.Join(dir, KustomizationName)); err != nil {
 		return err
 	}
-	for name := range overlays {
+	for name := range Overlays {
 		content, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			return err

@@ -81,7 +81,7 @@ func TestInstallationExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := []string{exampleFile, "serving-ca.crt"}
+	known := []string{exampleFile, "serving-ca.crt", "kustomization.yaml"}
 	for _, f := range files {
 		known = append(known, f.Name)
 		golden.Compare(t, filepath.Join(artifacts, filepath.FromSlash(f.Name)), string(f.Content))

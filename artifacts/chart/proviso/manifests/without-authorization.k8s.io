@@ -1,0 +1,1 @@
+../../../without-authorization.k8s.io

@@ -90,8 +90,13 @@ endif
 first-minutes: ## Try what newcomers do: the demo, its commands and those of the documents pasted, the demo again.
 	@hack/first-minutes.sh
 
+.PHONY: node
+node: image ## Start a real node as root, to install the image in; the first time it is built, which takes minutes.
+	@hack/node/build.sh
+	@hack/node/node.sh up
+
 .PHONY: down
-down: ## Stop what demo started, in all modes.
+down: ## Stop what demo and node started, and remove their files.
 	@hack/dev-down.sh
 
 .PHONY: certs

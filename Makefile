@@ -189,6 +189,11 @@ test-oldest: controlplane controller-manager oldest build ## Run the tests of ma
 test-alerts: controlplane build ## Run Prometheus beside a control plane: each alert fires after its symptom; takes two minutes.
 	PROVISO_ALERTS=1 $(GOTEST) -timeout 10m -run '^TestAlerts$$' ./test/e2e/innerdoor
 
+.PHONY: test-node
+test-node: image ## Install the image and the manifests in a real node, as root; the first time it is built, which takes minutes.
+	@hack/node/build.sh
+	PROVISO_NODE=1 $(GOTEST) -v -timeout 15m ./test/node
+
 .PHONY: bench
 bench: controlplane build ## Run the benchmarks, beside what one would use instead.
 	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) -count $(BENCHCOUNT) ./pkg/... ./test/bench/...

@@ -90,8 +90,13 @@ endif
 first-minutes: ## Try what newcomers do: the demo, its commands and those of the documents pasted, the demo again.
 	@hack/first-minutes.sh
 
+.PHONY: node
+node: image ## Start a real node as root, to install the image in; the first time it is built, which takes minutes.
+	@hack/node/build.sh
+	@hack/node/node.sh up
+
 .PHONY: down
-down: ## Stop what demo started, in all modes.
+down: ## Stop what demo and node started, and remove their files.
 	@hack/dev-down.sh
 
 .PHONY: certs
@@ -198,6 +203,11 @@ test-oldest: controlplane controller-manager oldest build ## Run the tests of ma
 .PHONY: test-alerts
 test-alerts: controlplane build ## Run Prometheus beside a control plane: each alert fires after its symptom; takes two minutes.
 	PROVISO_ALERTS=1 $(GOTEST) -timeout 10m -run '^TestAlerts$$' ./test/e2e/innerdoor
+
+.PHONY: test-node
+test-node: image ## Install the image and the manifests in a real node, as root; the first time it is built, which takes minutes.
+	@hack/node/build.sh
+	PROVISO_NODE=1 $(GOTEST) -v -timeout 15m ./test/node
 
 .PHONY: bench
 bench: controlplane build ## Run the benchmarks, beside what one would use instead.

@@ -16,4 +16,4 @@ git ls-files '*go.mod' | while read -r file; do
     (cd "${module}" && "${lint}" run --config "${root}/.golangci.yml" ./...)
   fi
 done
-for script in hack/*.sh hack/controlplane/*.sh .ci/run; do bash -n "${script}"; done
+for script in hack/*.sh hack/controlplane/*.sh hack/node/*.sh .ci/run; do bash -n "${script}"; done

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Builds servers of the control plane into _output/bin, from Go modules alone: those that are named, or etcd, kube-apiserver and
 # kubectl. Tests that need kube-controller-manager have it built by its name, and the demo of a managed cluster kube-apiserver-oldest, the
-# kube-apiserver of the oldest Kubernetes with which Proviso works.
+# kube-apiserver of the oldest Kubernetes with which Proviso works. `make node` also needs kubelet, kube-proxy and kube-scheduler.
 #
-# The versions are in hack/controlplane/go.mod and hack/controlplane/oldest/go.mod. The first build compiles a few thousand packages
+# The versions are in go.mod here, and in oldest and node below. The first build compiles a few thousand packages
 # and takes minutes. Later runs do nothing until go.mod, go.sum, this script or the Go toolchain
 # changes; a stamp file for each binary records them.
 set -o errexit -o nounset -o pipefail
@@ -14,7 +14,13 @@ root=$(cd "${here}/../.." && pwd)
 bin=${root}/_output/bin
 
 # module_of prints the directory of the module that has the source of a binary.
-module_of() { case "$1" in *-oldest) echo "${here}/oldest" ;; *) echo "${here}" ;; esac }
+module_of() {
+  case "$1" in
+    *-oldest) echo "${here}/oldest" ;;
+    kubelet | kube-proxy | kube-scheduler) echo "${here}/node" ;;
+    *) echo "${here}" ;;
+  esac
+}
 
 version_of() { (cd "$(module_of "$1")" && go list -m -f '{{.Version}}' "$2"); }
 

@@ -15,7 +15,9 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
@@ -106,6 +108,29 @@ func TestChartIsValid(t *testing.T) {
 			t.Errorf("%s: %v: %s", name, err, errs)
 		}
 		wantApplied(t, name, out)
+	}
+}
+
+// TestDeploymentsOfOverlays checks what differs between one replica, which is away until the next one is ready, and several, and that kubelet pulls
+// no image that the node has.
+func TestDeploymentsOfOverlays(t *testing.T) {
+	t.Parallel()
+	for folder, wantDelay := range map[string]bool{"base": false, "overlays/demo": false, "overlays/ha": true, "overlays/managed": false} {
+		out := mustKubectl(t, "admin", "kustomize", filepath.Join(stack.Manifests, folder))
+		var deployment appsv1.Deployment
+		for document := range strings.SplitSeq(out, "\n---\n") {
+			if strings.Contains(document, "\nkind: Deployment\n") {
+				must(t, yaml.Unmarshal([]byte(document), &deployment))
+			}
+		}
+		containers := deployment.Spec.Template.Spec.Containers
+		if len(containers) != 1 || containers[0].ImagePullPolicy != corev1.PullIfNotPresent {
+			t.Errorf("%s: got the containers %v, want one with the policy IfNotPresent", folder, containers)
+			continue
+		}
+		if got := slices.Contains(containers[0].Args, "--shutdown-delay-duration=5s"); got != wantDelay {
+			t.Errorf("%s: a delay of the shutdown: got %v, want %v with %d replicas", folder, got, wantDelay, *deployment.Spec.Replicas)
+		}
 	}
 }
 

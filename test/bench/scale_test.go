@@ -15,10 +15,13 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -56,8 +59,8 @@ func scaleSpec(n int) policyv1alpha1.AuthorizationPolicySpec {
 }
 
 // BenchmarkScale writes as many policies as PROVISO_POLICIES says, in 1000 namespaces, every twentieth cluster-scoped, with both doors and barriers. The metrics
-// are the times until they are written, until all are Effective after that, and until a server that is started again is ready, and what the processes need
-// then: memory, and processor time in a minute of rest.
+// are the times until they are written, until all are Effective after that, until changed Deny policies are, and until a server that is started again is ready;
+// the latency of requests; and what the processes need then: memory, and processor time in a minute of rest.
 func BenchmarkScale(b *testing.B) {
 	count, err := strconv.Atoi(os.Getenv("PROVISO_POLICIES"))
 	if err != nil {
@@ -93,6 +96,8 @@ func BenchmarkScale(b *testing.B) {
 		lap("written-s")
 		untilAllEffective(b, policies, count)
 		lap("effective-s")
+		reportChanges(b, policies, count)
+		reportMix(b, config)
 		if err := c.Kill(); err != nil {
 			b.Fatal(err)
 		}
@@ -111,6 +116,104 @@ func BenchmarkScale(b *testing.B) {
 		b.ReportMetric(memoryOf(b, c.KubeAPIServerPid()), "kube-apiserver-MiB")
 	}
 	b.ReportMetric(0, "ns/op")
+}
+
+// scaleChanges is the number of Deny policies that reportChanges changes, one after the other.
+const scaleChanges = 40
+
+// reportChanges reports how long it takes until a changed Deny policy is Effective.
+func reportChanges(b *testing.B, policies policyclient.PolicyV1alpha1Interface, count int) {
+	b.Helper()
+	var took []time.Duration
+	for i := range min(scaleChanges, count/10) {
+		n := i/4*20 + i%4*4 + 4 // a Deny policy, and not one of the cluster
+		client := policies.AuthorizationPolicies(fmt.Sprintf("scale-%d", n/4%scaleNamespaces))
+		patch := fmt.Sprintf(`{"spec": {"condition": "object.metadata.?labels[\"team\"].orValue(\"\") == \"changed-%d\""}}`, i)
+		changed, err := client.Patch(b.Context(), fmt.Sprintf("scale-%d", n), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		began := time.Now()
+		if err := wait.PollUntilContextTimeout(b.Context(), 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+			current, err := client.Get(ctx, changed.Name, metav1.GetOptions{})
+			if err != nil {
+				return false, err
+			}
+			effective := meta.FindStatusCondition(current.Status.Conditions, policyv1alpha1.PolicyEffective)
+			return effective != nil && effective.Status == metav1.ConditionTrue && effective.ObservedGeneration >= changed.Generation, nil
+		}); err != nil {
+			b.Fatal(err)
+		}
+		took = append(took, time.Since(began))
+	}
+	b.ReportMetric(percentile(took, 50).Seconds(), "change-p50-s")
+	b.ReportMetric(percentile(took, 99).Seconds(), "change-p99-s")
+}
+
+// scaleRounds is how often reportMix has each client send a batch.
+const scaleRounds = 100
+
+// reportMix reports the latency of the requests of some users whom RBAC allows them: nine of ten read, and the others write a ConfigMap, a Pod or a Lease.
+func reportMix(b *testing.B, config *rest.Config) {
+	b.Helper()
+	admin := kubernetes.NewForConfigOrDie(config)
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "scale"}, Rules: []rbacv1.PolicyRule{
+		{Verbs: []string{"*"}, APIGroups: []string{"", "coordination.k8s.io"}, Resources: []string{"configmaps", "pods", "leases", "serviceaccounts"}},
+	}}
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: role.ObjectMeta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "scale"},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "system:authenticated"}}}
+	if _, err := admin.RbacV1().ClusterRoles().Create(b.Context(), role, metav1.CreateOptions{}); err != nil {
+		b.Fatal(err)
+	}
+	if _, err := admin.RbacV1().ClusterRoleBindings().Create(b.Context(), binding, metav1.CreateOptions{}); err != nil {
+		b.Fatal(err)
+	}
+	reads, writes := &way{name: "read"}, &way{name: "write"}
+	for client := range scaleClients {
+		as := rest.CopyConfig(config)
+		as.Impersonate = rest.ImpersonationConfig{UserName: fmt.Sprintf("user-%d", client), Groups: []string{fmt.Sprintf("group-%d", client), "system:authenticated"}}
+		as.QPS = -1
+		users, namespace := kubernetes.NewForConfigOrDie(as), fmt.Sprintf("scale-%d", client)
+		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+		if _, err := users.CoreV1().ServiceAccounts(namespace).Create(b.Context(), account, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+			b.Fatal(err)
+		}
+		reads.connections = append(reads.connections, func(ctx context.Context, i int) error {
+			if i%2 == 0 {
+				_, err := users.CoreV1().ServiceAccounts(namespace).Get(ctx, "default", metav1.GetOptions{})
+				return err
+			}
+			_, err := users.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{Limit: 10})
+			return err
+		})
+		named := metav1.ObjectMeta{GenerateName: "mix-", Labels: map[string]string{"team": "none"}}
+		writes.connections = append(writes.connections, func(ctx context.Context, i int) (err error) {
+			switch i % 3 {
+			case 0:
+				_, err = users.CoreV1().ConfigMaps(namespace).Create(ctx, &corev1.ConfigMap{ObjectMeta: named}, metav1.CreateOptions{})
+			case 1:
+				_, err = users.CoreV1().Pods(namespace).Create(ctx, &corev1.Pod{ObjectMeta: named, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "c"}}}}, metav1.CreateOptions{})
+			case 2:
+				_, err = users.CoordinationV1().Leases(namespace).Create(ctx, &coordinationv1.Lease{ObjectMeta: named}, metav1.CreateOptions{})
+			}
+			return err
+		})
+	}
+	for range scaleRounds / 10 {
+		for range 9 {
+			if err := reads.round(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if err := writes.round(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for _, w := range []*way{reads, writes} {
+		b.ReportMetric(float64(len(w.latencies))/w.elapsed.Seconds(), w.name+"s/s")
+		b.ReportMetric(float64(percentile(w.latencies, 50).Microseconds()), w.name+"-p50-us")
+		b.ReportMetric(float64(percentile(w.latencies, 99).Microseconds()), w.name+"-p99-us")
+	}
 }
 
 // eachOf calls do for each number below n, with some clients at a time.

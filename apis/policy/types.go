@@ -233,7 +233,7 @@ type PolicyAuditStatus struct {
 	Decided int64
 	// Errors is how often the condition could not be evaluated.
 	Errors int64
-	// Undetermined is how often the result is not known, because the request was refused before its object was read.
+	// Undetermined is how often the result is not known: the request was refused before its object was read, or kube-apiserver evaluates the condition.
 	Undetermined int64
 	// LastTime is when the policy would have applied to a request for the last time.
 	LastTime *metav1.Time

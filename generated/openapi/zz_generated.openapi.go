@@ -2836,7 +2836,7 @@ func schema_proviso_apis_policy_v1alpha1_PolicyAuditStatus(ref common.ReferenceC
 					},
 					"undetermined": {
 						SchemaProps: spec.SchemaProps{
-							Description: "undetermined is how often the result is not known, because the request was refused before its object was read.",
+							Description: "undetermined is how often the result is not known: the request was refused before its object was read, or kube-apiserver evaluates the condition.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},

@@ -29,6 +29,7 @@ const (
 // What the policies of a recipe do on a managed cluster, as the cookbook says it.
 const (
 	grantsNothing = "grants nothing"
+	grantsDirect  = "grants nothing through kube-apiserver"
 	deniesThere   = "holds for what RBAC allows"
 )
 
@@ -51,7 +52,7 @@ func (recipe *recipe) needs() string {
 	case byBarriers:
 		return "the flag `--barriers`"
 	case byNone:
-		return "does not help: connections cannot be listed"
+		return "nothing helps: connections cannot be listed"
 	default:
 		return "the front door"
 	}
@@ -59,10 +60,14 @@ func (recipe *recipe) needs() string {
 
 // managed says what the policies do on a managed cluster.
 func (recipe *recipe) managed() string {
-	if recipe.EnforcedBy == byBarriers {
+	switch recipe.EnforcedBy {
+	case byBarriers:
 		return deniesThere
+	case byProviso:
+		return grantsDirect
+	default:
+		return grantsNothing
 	}
-	return grantsNothing
 }
 
 // readRecipes reads the tables of all recipes of the cookbook.

@@ -23,7 +23,7 @@ type PolicyAuditStatusApplyConfiguration struct {
 	Decided *int64 `json:"decided,omitempty"`
 	// errors is how often the condition could not be evaluated.
 	Errors *int64 `json:"errors,omitempty"`
-	// undetermined is how often the result is not known, because the request was refused before its object was read.
+	// undetermined is how often the result is not known: the request was refused before its object was read, or kube-apiserver evaluates the condition.
 	Undetermined *int64 `json:"undetermined,omitempty"`
 	// lastTime is when the policy would have applied to a request for the last time.
 	LastTime *v1.Time `json:"lastTime,omitempty"`

@@ -12,9 +12,9 @@ SPDX-License-Identifier: Apache-2.0
 // so that a later authorizer could allow a request that kube-apiserver would have denied. For a
 // webhook its failure policy decides, except that three failures are always Deny: conditions that
 // were not requested, a review that too many servers have passed on, and a webhook that was not
-// called because too many calls or too little time were left. A file must not name
-// kube-apiserver as the evaluator of conditions: it would proxy them back to the Proviso behind it.
-// Only a server that is not Proviso sends conditions by way of kube-apiserver (ForProviso).
+// called. A file must not name kube-apiserver as the evaluator of conditions: it would proxy them
+// back to the Proviso behind it. Only a server that is not Proviso sends conditions by way of
+// kube-apiserver (ForProviso).
 // An error that leaves the package shows no address of another server, and nothing that it answered.
 package webhook
 

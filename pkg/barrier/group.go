@@ -33,13 +33,14 @@ const (
 const (
 	// maxClauses is the number of policies. A request that the match conditions of a group let through evaluates something of each.
 	maxClauses = 50
-	// maxGroupTextBytes bounds the expressions of a group together.
-	maxGroupTextBytes = 256 * 1024
+	// maxGroupBytes bounds a group as JSON. kubectl apply stores it in an annotation, which may have 256 KiB, and kube-apiserver compiles no expression of
+	// more than 100,000 characters: the match conditions are at most half of it.
+	maxGroupBytes = 128 * 1024
 	// maxClauseCost and maxGroupCost bound the cost of one policy, and of all of them, for an object of largestObject bytes. kube-apiserver refuses a
 	// request for which one expression costs 1,000,000, or all expressions of a ValidatingAdmissionPolicy cost 10,000,000, so that no policy of a group
-	// can use up what another one needs.
+	// can use up what another one needs, also for a user with ten times as many groups as the bound assumes.
 	maxClauseCost = 500_000
-	maxGroupCost  = 2_500_000
+	maxGroupCost  = 1_000_000
 	largestObject = 3 << 20
 	// groupEnds is the number of policies of a group on average. A policy whose hash is divisible by it begins a group, so that another policy
 	// before it changes no group after it.
@@ -58,13 +59,14 @@ type clause struct {
 
 	rank string // of its policy in the order of clauses
 	cost uint64
+	size int // in JSON, what a group has of it
 }
 
 // Group returns the objects of barriers, sorted by name, where policies with the same rules share objects: a group. A group refuses the same requests as the
 // barriers of its policies, and each refusal names its policy. Its match conditions let a request through that is in a namespace of one of its policies, or
 // that a subject of one sends. A barrier has objects of its own if it is of a mapping or in Audit, asks an
-// authorizer, or may cost more than maxClauseCost. Barriers without objects are left out. The result does not depend on the order of barriers; another policy changes one
-// group, and rarely more. All barriers must be of one Compiler.
+// authorizer, or may cost more than maxClauseCost. Barriers without objects are left out. The result does not depend on the order of barriers. A group with other policies has
+// another name; one policy more or less changes one group, and rarely more. All barriers must be of one Compiler.
 func Group(barriers []*Barrier) []Objects {
 	var objects []Objects
 	alike := map[string][]clause{}
@@ -72,12 +74,12 @@ func Group(barriers []*Barrier) []Objects {
 		if b.Policy == nil {
 			continue
 		}
-		kind, cost, ok := b.clause()
+		kind, c, ok := b.clause()
 		if !ok {
 			objects = append(objects, Objects{b.Policy, b.Binding})
 			continue
 		}
-		alike[kind] = append(alike[kind], clause{Barrier: b, rank: b.Key.Namespace + "/" + b.Key.Name, cost: cost})
+		alike[kind] = append(alike[kind], c)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(alike)) {
 		clauses := alike[kind]
@@ -92,33 +94,37 @@ func Group(barriers []*Barrier) []Objects {
 	return objects
 }
 
-// clause reports whether a barrier can be in a group. Barriers of the same kind see the same requests, but for their namespaces and subjects. The cost is
-// for an object of largestObject bytes.
-func (b *Barrier) clause() (kind string, cost uint64, ok bool) {
+// clause returns the barrier for a group, and false if it cannot be in one. Barriers of the same kind see the same requests, but for their namespaces and
+// subjects.
+func (b *Barrier) clause() (kind string, c clause, ok bool) {
 	spec := &b.Policy.Spec
 	isAudit := !slices.Equal(b.Binding.Spec.ValidationActions, []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny})
 	//guard:group-leaves-out
 	if b.IsOfMapping || isAudit || strings.Contains(spec.Variables[0].Expression, "authorizer") {
-		return "", 0, false
+		return "", clause{}, false
 	}
 	//guard:group-clause-cost
 	if b.cost > maxClauseCost {
-		return "", 0, false
+		return "", clause{}, false
 	}
 	// Cluster-scoped policies for everybody would take the subjects of the others out of the match conditions.
 	rules, err := json.Marshal([]any{spec.MatchConstraints.ResourceRules, b.Key.Namespace == "", b.Key.Namespace == "" && len(b.subjects) == 0})
-	return string(rules), b.cost, err == nil
+	if err != nil {
+		return "", clause{}, false
+	}
+	scope := spec.MatchConditions[1:] // in the match conditions of the group, and in the variable of the policy
+	text, err := json.Marshal([]any{spec.Variables, spec.Validations, scope, scope, nameOf(b.Key)})
+	return string(rules), clause{Barrier: b, rank: b.Key.Namespace + "/" + b.Key.Name, cost: b.cost, size: len(text)}, err == nil
 }
 
 // lengthOfGroup returns how many of the clauses, which are sorted, make the next group.
 func lengthOfGroup(clauses []clause) int {
-	text, cost := 0, uint64(0)
+	size, cost := 0, uint64(0)
 	for i, c := range clauses {
-		// The match conditions of a group have the subjects and namespaces of the barrier once more.
-		text, cost = text+2*TextSize(c.Policy), cost+c.cost
+		size, cost = size+c.size, cost+c.cost
 		isNext := i > 0 && sha256.Sum256([]byte(c.rank))[0]%groupEnds == 0
 		//guard:group-bounds
-		if isNext || i == maxClauses || i > 0 && (text > maxGroupTextBytes || cost > maxGroupCost) {
+		if isNext || i == maxClauses || i > 0 && (size > maxGroupBytes || cost > maxGroupCost) {
 			return i
 		}
 	}
@@ -134,14 +140,15 @@ func objectsOf(kind string, clauses []clause) Objects {
 	var subjects []rbacv1.Subject
 	isForAll := false
 	for i, c := range clauses {
-		denied := fmt.Sprintf("p%d", i)
+		scope, denied := fmt.Sprintf("s%d", i), fmt.Sprintf("p%d", i)
 		users, members := subjectsOf(c.subjects)
-		//guard:group-clause-scope
-		matches := conjunction(namespaceIs(c.Key.Namespace), subjectIs(users, members), "variables."+denied)
 		validation := c.Policy.Spec.Validations[0]
 		// kube-apiserver quotes the expression if it ends in an error: the comment says which policy that is.
-		validation.Expression = fmt.Sprintf("%s // %s", not(matches), quoted(nameOf(c.Key)))
-		spec.Variables = append(spec.Variables, admissionregistrationv1.Variable{Name: denied, Expression: c.Policy.Spec.Variables[0].Expression})
+		validation.Expression = fmt.Sprintf("!(variables.%s && variables.%s) // %s", scope, denied, quoted(nameOf(c.Key)))
+		spec.Variables = append(spec.Variables,
+			//guard:group-clause-scope
+			admissionregistrationv1.Variable{Name: scope, Expression: conjunction(namespaceIs(c.Key.Namespace), subjectIs(users, members))},
+			admissionregistrationv1.Variable{Name: denied, Expression: c.Policy.Spec.Variables[0].Expression})
 		spec.Validations = append(spec.Validations, validation)
 		namespaces, policies, subjects = append(namespaces, c.Key.Namespace), append(policies, nameOf(c.Key)), append(subjects, c.subjects...)
 		isForAll = isForAll || len(c.subjects) == 0
@@ -157,9 +164,10 @@ func objectsOf(kind string, clauses []clause) Objects {
 		selector.MatchLabels = nil
 		selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpIn, Values: namespaces}}
 	}
-	sum := sha256.Sum256([]byte(kind + first.rank))
+	// A group with other policies has another name, so that no policy is without objects while manifests are applied one after the other.
+	sum := sha256.Sum256([]byte(kind + strings.Join(policies, ",")))
 	meta := metav1.ObjectMeta{
-		Name: hex.EncodeToString(sum[:8]) + "." + GroupDomain, Labels: map[string]string{ManagedByLabel: ManagedBy},
+		Name: hex.EncodeToString(sum[:16]) + "." + GroupDomain, Labels: map[string]string{ManagedByLabel: ManagedBy},
 		Annotations: map[string]string{GroupAnnotation: strings.Join(policies, ",")},
 	}
 	return Objects{NewPolicy(meta, spec), NewBinding(meta, nil, admissionregistrationv1.Deny)}

@@ -141,7 +141,7 @@ func TestFolders(t *testing.T) {
 	}{
 		{args: "lint -f " + protection, ignored: "2"},
 		{args: "lint -f artifacts/render -R"},
-		{args: "lint -f artifacts/inner-door -f " + protection, ignored: "12"},
+		{args: "lint -f artifacts/inner-door -f " + protection, ignored: "13"},
 		{args: "render -f " + protection + " --report=-", ignored: "2"},
 		{args: "render -R -f artifacts/examples/fine-grained -f " + protection + " --report=-", ignored: "7"},
 		{args: "convert rbac -f " + agent, ignored: "4"},

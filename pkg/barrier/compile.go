@@ -702,11 +702,16 @@ func (w *writer) policy(exempt manifest.Identities) *admissionregistrationv1.Val
 		MatchPolicy: ptr.To(admissionregistrationv1.Exact), ResourceRules: w.rules,
 	}
 	conditions := []admissionregistrationv1.MatchCondition{{Name: "not-exempt", Expression: not(userIs(exempt.Users, exempt.Groups))}}
-	//guard:barrier-labels-namespaces
-	if w.key.Namespace != "" && w.excludesNamespaces() {
-		constraints.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: w.key.Namespace}}
+	namespace := ""
+	//guard:barrier-namespace-policy
+	if w.key.Namespace != "" {
+		namespace = w.key.Namespace
+		//guard:barrier-labels-namespaces
+		if w.excludesNamespaces() {
+			constraints.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: namespace}}
+		}
 	}
-	conditions = append(conditions, scopeConditions(w.spec.Subjects, w.key.Namespace)...)
+	conditions = append(conditions, scopeConditions(w.spec.Subjects, namespace)...)
 	failure := admissionregistrationv1.Fail
 	//guard:barrier-audit-ignores-failures
 	if w.isAudit() {

@@ -141,13 +141,12 @@ func objectsOf(kind string, clauses []clause) Objects {
 	isForAll := false
 	for i, c := range clauses {
 		scope, denied := fmt.Sprintf("s%d", i), fmt.Sprintf("p%d", i)
-		users, members := subjectsOf(c.subjects)
 		validation := c.Policy.Spec.Validations[0]
 		// kube-apiserver quotes the expression if it ends in an error: the comment says which policy that is.
 		validation.Expression = fmt.Sprintf("!(variables.%s && variables.%s) // %s", scope, denied, quoted(nameOf(c.Key)))
 		spec.Variables = append(spec.Variables,
 			//guard:group-clause-scope
-			admissionregistrationv1.Variable{Name: scope, Expression: conjunction(namespaceIs(c.Key.Namespace), subjectIs(users, members))},
+			admissionregistrationv1.Variable{Name: scope, Expression: conjunction(namespaceIs(c.Key.Namespace), subjectIs(c.subjects))},
 			admissionregistrationv1.Variable{Name: denied, Expression: c.Policy.Spec.Variables[0].Expression})
 		spec.Validations = append(spec.Validations, validation)
 		namespaces, policies, subjects = append(namespaces, c.Key.Namespace), append(policies, nameOf(c.Key)), append(subjects, c.subjects...)
@@ -185,22 +184,21 @@ func nameOf(key engine.Key) string {
 // the only one is empty.
 func scopeConditions(subjects []rbacv1.Subject, namespaces ...string) (conditions []admissionregistrationv1.MatchCondition) {
 	//guard:barrier-subjects
-	if users, members := subjectsOf(subjects); len(subjects) > 0 {
-		conditions = append(conditions, admissionregistrationv1.MatchCondition{Name: "subjects", Expression: subjectIs(users, members)})
+	if is := subjectIs(subjects); is != "" {
+		conditions = append(conditions, admissionregistrationv1.MatchCondition{Name: "subjects", Expression: is})
 	}
-	//guard:barrier-namespace-policy
 	if in := namespaceIs(namespaces...); in != "" {
 		conditions = append(conditions, admissionregistrationv1.MatchCondition{Name: "namespace", Expression: in})
 	}
 	return conditions
 }
 
-// subjectIs is userIs, and true if there are no subjects.
-func subjectIs(users, members []string) string {
-	if len(users)+len(members) == 0 {
+// subjectIs returns an expression that is true for the subjects of a policy, and "" if there are none.
+func subjectIs(subjects []rbacv1.Subject) string {
+	if len(subjects) == 0 {
 		return ""
 	}
-	return userIs(users, members)
+	return userIs(subjectsOf(subjects))
 }
 
 // namespaceIs returns an expression that is true for requests in one of the namespaces, and "" for the empty namespace alone.

@@ -242,7 +242,7 @@ func TestGroupLaw(t *testing.T) {
 	var total, refused, failed, joined atomic.Int64
 	var workers errgroup.Group
 	workers.SetLimit(lawWorkers / policies)
-	for c := cases.For(lawTime, *lawPolicies/policies); c.Next(); {
+	for c := cases.For(lawTime, max(50, *lawPolicies/(40*policies))); c.Next(); { // each case waits for nine plugins
 		i := c.Number()
 		if t.Failed() {
 			break

@@ -108,7 +108,7 @@ certs: ## Make the CAs and certificates for the manifests in artifacts/.
 RACE := apiserver apiserver/options authorization authorization/engine authorization/webhook barrier/barriercontroller barrier/rollout cluster controller enforcement freshness frontdoor \
   granular granular/changes granular/mapping granular/mappingcontroller innerdoor innerdoor/probe kubectl/cani kubectl/command kubectl/playground kubectl/terminal memo policy policy/typechecking \
   registration slots
-UNIT = $$(go list ./... | grep -v -e /test/integration -e /test/e2e)
+UNIT = $$(go list ./... | grep -v -e /test/integration -e /test/e2e -e /test/node)
 # Servers and tests collect garbage less often, as long as they are small.
 test-unit test-race test-integration test-e2e test-oldest: export GOGC ?= 400
 test-unit test-race test-integration test-e2e test-oldest: export GOMEMLIMIT ?= 1GiB
@@ -173,7 +173,7 @@ site: ## Write the documents as a static site with a search into _output/site.
 
 .PHONY: test-site
 test-site: site ## Read all pages of the site in a real Chromium: links, contrast, narrow screens, search; takes two minutes.
-	cd test/browser && PROVISO_SITE=$(OUTPUT)/site $(GOTEST) -timeout 10m -run '^TestSite$$' .
+	cd test/browser && $(GOTEST) -tags site -timeout 10m -run '^TestSite$$' .
 
 .PHONY: pictures
 pictures: ## Make the picture of the playground in docs/pictures again; needs Chromium.
@@ -207,7 +207,7 @@ test-alerts: controlplane build ## Run Prometheus beside a control plane: each a
 .PHONY: test-node
 test-node: image ## Install the image and the manifests in a real node, as root; the first time it is built, which takes minutes.
 	@hack/node/build.sh
-	PROVISO_NODE=1 $(GOTEST) -v -timeout 15m ./test/node
+	$(GOTEST) -v -timeout 15m ./test/node
 
 .PHONY: bench
 bench: controlplane build ## Run the benchmarks, beside what one would use instead.

@@ -27,7 +27,7 @@ grep -rlZ --include='*.go' 'sigs.k8s.io/structured-merge-diff/' . | xargs -0 sed
 go version
 packages=("$@")
 if [[ ${#packages[@]} == 0 ]]; then
-  mapfile -t packages < <(go list ./... | grep -v -e /test/integration -e /test/e2e)
+  mapfile -t packages < <(go list ./... | grep -v -e /test/integration -e /test/e2e -e /test/node)
 fi
 echo "building …"
 go build ./...

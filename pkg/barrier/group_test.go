@@ -234,8 +234,8 @@ func similar(tb testing.TB, l *law, seed, number uint64, n int) (barriers []*bar
 	return barriers, writes
 }
 
-// TestGroupLaw compares groups of random policies with the barriers of the same policies: they refuse the same writes, and the refusal is that of one of
-// the barriers, with its policy.
+// TestGroupLaw compares groups of random policies with the barriers of the same policies. Both refuse the same writes, and a refusal by a group names a
+// policy whose barrier refuses the write.
 func TestGroupLaw(t *testing.T) {
 	const policies = 8
 	l := newLaw(t)
@@ -350,7 +350,7 @@ func TestGroupCost(t *testing.T) {
 	t.Parallel()
 	l := newLaw(t)
 	var barriers []*barrier.Barrier
-	for i := range 45 { // of which no name begins a group
+	for i := range 45 { // no name from d00 to d44 begins a group
 		// To compare two texts costs a tenth of a unit for each byte.
 		condition := fmt.Sprintf(`oldObject != null && object.spec.text == oldObject.spec.text && object.metadata.name == "n%d"`, i)
 		barriers = append(barriers, mustCompile(t, l, engine.Key{Name: fmt.Sprintf("d%02d", i)}, denying(condition, "widgets.example.com")))

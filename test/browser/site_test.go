@@ -1,3 +1,5 @@
+//go:build site
+
 /*
 Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
@@ -46,12 +48,10 @@ const readPage = `(() => {
   };
 })()`
 
-// TestSite reads each page of the site that make site has written, in both colour schemes and on a narrow screen, follows its links, and searches.
+// TestSite reads each page of the site that make site has written, in both colour schemes and on a narrow screen, follows its links, and searches. It has
+// a build tag of its own, because make test does not build the site.
 func TestSite(t *testing.T) {
-	site := os.Getenv("PROVISO_SITE")
-	if site == "" {
-		t.Skip("PROVISO_SITE is not set: run make test-site")
-	}
+	const site = "../../_output/site"
 	browserContext := newBrowser(t)
 	server := httptest.NewServer(http.FileServer(http.Dir(site)))
 	t.Cleanup(server.Close)

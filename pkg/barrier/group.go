@@ -42,8 +42,7 @@ const (
 	maxClauseCost = 500_000
 	maxGroupCost  = 1_000_000
 	largestObject = 3 << 20
-	// groupEnds is the number of policies of a group on average. A policy whose hash is divisible by it begins a group, so that another policy
-	// before it changes no group after it.
+	// One of groupEnds policies begins a group: one whose hash is divisible by it, so that another policy before it changes no group after it.
 	groupEnds = 32
 )
 
@@ -64,9 +63,9 @@ type clause struct {
 
 // Group returns the objects of barriers, sorted by name, where policies with the same rules share objects: a group. A group refuses the same requests as the
 // barriers of its policies, and each refusal names its policy. Its match conditions let a request through that is in a namespace of one of its policies, or
-// that a subject of one sends. A barrier has objects of its own if it is of a mapping or in Audit, asks an
-// authorizer, or may cost more than maxClauseCost. Barriers without objects are left out. The result does not depend on the order of barriers. A group with other policies has
-// another name; one policy more or less changes one group, and rarely more. All barriers must be of one Compiler.
+// that a subject of one sends. A barrier keeps its own objects if it is of a mapping or in Audit, asks an authorizer, may cost more than maxClauseCost, or is alone in
+// its group. Barriers without objects are left out. The result does not depend on the order of barriers. A group with other policies has another name; one policy
+// more or less changes one group, and rarely more. All barriers must be of one Compiler.
 func Group(barriers []*Barrier) []Objects {
 	var objects []Objects
 	alike := map[string][]clause{}
@@ -86,7 +85,11 @@ func Group(barriers []*Barrier) []Objects {
 		slices.SortFunc(clauses, func(a, b clause) int { return strings.Compare(a.rank, b.rank) })
 		for len(clauses) > 0 {
 			n := lengthOfGroup(clauses)
-			objects = append(objects, objectsOf(kind, clauses[:n]))
+			if n == 1 {
+				objects = append(objects, Objects{clauses[0].Policy, clauses[0].Binding})
+			} else {
+				objects = append(objects, objectsOf(kind, clauses[:n]))
+			}
 			clauses = clauses[n:]
 		}
 	}

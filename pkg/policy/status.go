@@ -121,7 +121,7 @@ func (c *Controller) statusOf(p *content, r result) (*policyv1alpha1.Authorizati
 		// Replicas may differ in whether they have an earlier compilation; what they write
 		// must not.
 		ready.Status, ready.Reason = metav1.ConditionFalse, policyv1alpha1.ReasonCompileFailed
-		ready.Message = r.failure.Error() + ". The last successful compilation still takes effect, if there is one; otherwise " + closedAnswer(p.spec.Effect)
+		ready.Message = r.failure.Error() + ". The last successful compilation still takes effect, if there is one; otherwise " + closedAnswer(p.spec)
 	}
 	effective := metav1.Condition{Type: policyv1alpha1.PolicyEffective, Status: metav1.ConditionFalse, Reason: policyv1alpha1.ReasonCompileFailed, Message: "see the condition Ready"}
 	status.Enforcement = nil
@@ -156,8 +156,11 @@ func (c *Controller) checkTypes(namespace string, spec *policyv1alpha1.Authoriza
 	return &policyv1alpha1.TypeChecking{ExpressionWarnings: mistakes[:min(len(mistakes), typechecking.MaxWarnings)]}, incomplete
 }
 
-func closedAnswer(effect policyv1alpha1.PolicyEffect) string {
-	if effect == policyv1alpha1.PolicyEffectAllow {
+func closedAnswer(spec *policyv1alpha1.AuthorizationPolicySpec) string {
+	switch {
+	case spec.Enforcement == policyv1alpha1.PolicyEnforcementAudit:
+		return "the policy denies nothing, because its enforcement is Audit"
+	case spec.Effect == policyv1alpha1.PolicyEffectAllow:
 		return "the policy grants nothing"
 	}
 	return "the policy denies what its rules match"

@@ -301,3 +301,17 @@ func TestRecheckBeyondTheBound(t *testing.T) {
 		current = places(false)
 	}
 }
+
+// TestClosedAnswer says what a policy that has never compiled does: in Audit, nothing.
+func TestClosedAnswer(t *testing.T) {
+	t.Parallel()
+	for want, spec := range map[string]policyv1alpha1.AuthorizationPolicySpec{
+		"grants nothing":                {Effect: policyv1alpha1.PolicyEffectAllow},
+		"denies what its rules match":   {Effect: policyv1alpha1.PolicyEffectNoOpinion, Enforcement: policyv1alpha1.PolicyEnforcementEnforce},
+		"denies nothing, because its e": {Effect: policyv1alpha1.PolicyEffectDeny, Enforcement: policyv1alpha1.PolicyEnforcementAudit},
+	} {
+		if got := closedAnswer(&spec); !strings.Contains(got, want) {
+			t.Errorf("%s %s: got %q, want %q", spec.Effect, spec.Enforcement, got, want)
+		}
+	}
+}

@@ -42,6 +42,9 @@ const (
 	maxClauseCost = 500_000
 	maxGroupCost  = 1_000_000
 	largestObject = 3 << 20
+	// maxIdentityCost bounds the cost of a policy whose condition reads the groups or the extra of a user. It is below the cost of comparing each of the groups
+	// that the bound assumes with each, which grows with the square of their number.
+	maxIdentityCost = 5_000
 	// One of groupEnds policies begins a group: one whose hash is divisible by it, so that another policy before it changes no group after it.
 	groupEnds = 32
 )
@@ -65,7 +68,7 @@ type clause struct {
 // barriers of its policies, and each refusal names its policy. Its match conditions let a request through that is in a namespace of one of its policies, or
 // that a subject of one sends. A barrier keeps its own objects if it is of a mapping or in Audit, asks an authorizer, may cost more than maxClauseCost, or is alone in
 // its group. Barriers without objects are left out. The result does not depend on the order of barriers. A group with other policies has another name; one policy
-// more or less changes one group, and rarely more. All barriers must be of one Compiler.
+// more or less changes one group, or those up to the next policy that begins one. All barriers must be of one Compiler.
 func Group(barriers []*Barrier) []Objects {
 	var objects []Objects
 	alike := map[string][]clause{}
@@ -84,7 +87,7 @@ func Group(barriers []*Barrier) []Objects {
 		clauses := alike[kind]
 		slices.SortFunc(clauses, func(a, b clause) int { return strings.Compare(a.rank, b.rank) })
 		for len(clauses) > 0 {
-			n := lengthOfGroup(clauses)
+			n := lengthOfGroup(kind, clauses)
 			if n == 1 {
 				objects = append(objects, Objects{clauses[0].Policy, clauses[0].Binding})
 			} else {
@@ -110,19 +113,29 @@ func (b *Barrier) clause() (kind string, c clause, ok bool) {
 	if b.cost > maxClauseCost {
 		return "", clause{}, false
 	}
+	//guard:group-clause-identity
+	if b.cost > maxIdentityCost && strings.Contains(spec.Variables[0].Expression, "userInfo") {
+		return "", clause{}, false
+	}
+	rank := b.Key.Namespace + "/" + b.Key.Name
 	// Cluster-scoped policies for everybody would take the subjects of the others out of the match conditions.
 	rules, err := json.Marshal([]any{spec.MatchConstraints.ResourceRules, b.Key.Namespace == "", b.Key.Namespace == "" && len(b.subjects) == 0})
 	if err != nil {
 		return "", clause{}, false
 	}
 	scope := spec.MatchConditions[1:] // in the match conditions of the group, and in the variable of the policy
-	text, err := json.Marshal([]any{spec.Variables, spec.Validations, scope, scope, nameOf(b.Key)})
-	return string(rules), clause{Barrier: b, rank: b.Key.Namespace + "/" + b.Key.Name, cost: b.cost, size: len(text)}, err == nil
+	// The name is in a comment and in the annotation, of which kubectl apply stores a copy, the namespace in a selector.
+	text, err := json.Marshal([]any{spec.Variables, spec.Validations, scope, scope, rank, rank, rank})
+	return string(rules), clause{Barrier: b, rank: rank, cost: b.cost, size: len(text) + clauseBytes}, err == nil
 }
 
+// clauseBytes bounds what a group has for each policy beside texts of the policy: the names of fields and variables.
+const clauseBytes = 256
+
 // lengthOfGroup returns how many of the clauses, which are sorted, make the next group.
-func lengthOfGroup(clauses []clause) int {
-	size, cost := 0, uint64(0)
+func lengthOfGroup(kind string, clauses []clause) int {
+	// All clauses share the rules, which the kind has, and the first match condition.
+	size, cost := len(kind)+2*len(clauses[0].Policy.Spec.MatchConditions[0].Expression), uint64(0)
 	for i, c := range clauses {
 		size, cost = size+c.size, cost+c.cost
 		isNext := i > 0 && sha256.Sum256([]byte(c.rank))[0]%groupEnds == 0

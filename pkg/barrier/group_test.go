@@ -62,6 +62,7 @@ func TestGroup(t *testing.T) {
 	forAlice.Subjects = []rbacv1.Subject{{Kind: rbacv1.UserKind, Name: "alice"}}
 	audited.Enforcement = policyv1alpha1.PolicyEnforcementAudit
 	expensive := claims("object.metadata.labels.all(k, object.metadata.annotations.all(l, k != l))")
+	quadratic := claims("sets.equivalent(request.userInfo.groups, request.userInfo.groups)")
 	asks := claims("!authorizer.group('').resource('claims').check('use').allowed()")
 	ofNamespaces := denial("", ruleFor([]string{"delete"}, "namespaces"))
 	specs := map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec{
@@ -69,7 +70,7 @@ func TestGroup(t *testing.T) {
 		{Name: "alice-1"}: forAlice, {Name: "alice-2"}: forAlice,
 		{Namespace: "x", Name: "a"}: claims("object.metadata.name == 'a'"), {Namespace: "y", Name: "a"}: forAlice,
 		{Name: "pods"}:    denial("object.metadata.name == 'a'", ruleFor([]string{"create"}, "pods")),
-		{Name: "audited"}: audited, {Name: "expensive"}: expensive, {Name: "asks"}: asks, {Name: "reads"}: denial("", ruleFor([]string{"get"}, "pods")),
+		{Name: "audited"}: audited, {Name: "expensive"}: expensive, {Name: "asks"}: asks, {Name: "quadratic"}: quadratic, {Name: "member"}: claims("'a' in request.userInfo.groups"), {Name: "reads"}: denial("", ruleFor([]string{"get"}, "pods")),
 		{Namespace: "x", Name: "namespaces"}: ofNamespaces,
 	}
 	var barriers []*barrier.Barrier
@@ -78,10 +79,10 @@ func TestGroup(t *testing.T) {
 	}
 	objects := barrier.Group(barriers)
 	groups, alone := policiesOf(objects)
-	if want := []string{"a,b", "alice-1,alice-2", "x/a,y/a"}; !slices.Equal(groups, want) {
+	if want := []string{"a,b,member", "alice-1,alice-2", "x/a,y/a"}; !slices.Equal(groups, want) {
 		t.Errorf("groups %q, want %q", groups, want)
 	}
-	if want := []string{"asks", "audited", "expensive", "pods", "x/namespaces"}; !slices.Equal(alone, want) {
+	if want := []string{"asks", "audited", "expensive", "pods", "quadratic", "x/namespaces"}; !slices.Equal(alone, want) {
 		t.Errorf("not in a group: %q, want %q", alone, want)
 	}
 	for _, o := range objects {
@@ -153,6 +154,19 @@ func TestGroupSizes(t *testing.T) {
 			barriers = append(barriers, compileWith(t, compiler, engine.Key{Namespace: "aaa", Name: fmt.Sprintf("%s-%d", name, i)}, spec))
 		}
 	}
+	// Many entries of rules, which all policies share.
+	var rules []policyv1alpha1.PolicyRule
+	for i := range 60 {
+		rule := ruleFor([]string{"create"})
+		for j := range 60 {
+			rule.Resources = append(rule.Resources, fmt.Sprintf("things%s%d-%d", strings.Repeat("0", 20), i, j))
+		}
+		rules = append(rules, rule)
+	}
+	for i := range 8 {
+		barriers = append(barriers, compileWith(t, compiler, engine.Key{Name: fmt.Sprintf("rules-%d", i)}, denial("", rules...)))
+	}
+	barriers = slices.DeleteFunc(barriers, func(b *barrier.Barrier) bool { return b.Policy == nil })
 	objects := barrier.Group(barriers)
 	if len(objects) < 4 || len(objects) >= len(barriers) { // some share objects, and not all
 		t.Errorf("%d barriers have %d objects", len(barriers), len(objects))

@@ -54,8 +54,6 @@ type Barrier struct {
 	// work is the bound of the work of the expressions, and paths are the resources of the rules. Both are zero for a mapping.
 	work  work
 	paths []resourcePath
-	// cost is the bound of the cost that kube-apiserver counts, for an object of largestObject bytes.
-	cost uint64
 }
 
 // RuleReport says whether some verbs of a rule are translated.

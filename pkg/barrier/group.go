@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/cel/costbound"
 )
 
 const (
@@ -38,13 +39,11 @@ const (
 	maxGroupBytes = 128 * 1024
 	// maxClauseCost and maxGroupCost bound the cost of one policy, and of all of them, for an object of largestObject bytes. kube-apiserver refuses a
 	// request for which one expression costs 1,000,000, or all expressions of a ValidatingAdmissionPolicy cost 10,000,000, so that no policy of a group
-	// can use up what another one needs, also for a user with ten times as many groups as the bound assumes.
+	// can use up what another one needs, also for a user with manyGroups groups.
 	maxClauseCost = 500_000
 	maxGroupCost  = 1_000_000
 	largestObject = 3 << 20
-	// maxIdentityCost bounds the cost of a policy whose condition reads the groups or the extra of a user. It is below the cost of comparing each of the groups
-	// that the bound assumes with each, which grows with the square of their number.
-	maxIdentityCost = 5_000
+	manyGroups    = 2048
 	// One of groupEnds policies begins a group: one whose hash is divisible by it, so that another policy before it changes no group after it.
 	groupEnds = 32
 )
@@ -109,12 +108,13 @@ func (b *Barrier) clause() (kind string, c clause, ok bool) {
 	if b.IsOfMapping || isAudit || strings.Contains(spec.Variables[0].Expression, "authorizer") {
 		return "", clause{}, false
 	}
+	scope := spec.MatchConditions[1:] // in the match conditions of the group, and in the variable of the policy
+	own := *b.Policy
+	own.Spec.MatchConditions = scope
+	bound, err := costbound.Of(&own)
+	cost := bound.CostWithGroups(largestObject, manyGroups)
 	//guard:group-clause-cost
-	if b.cost > maxClauseCost {
-		return "", clause{}, false
-	}
-	//guard:group-clause-identity
-	if b.cost > maxIdentityCost && strings.Contains(spec.Variables[0].Expression, "userInfo") {
+	if err != nil || cost > maxClauseCost {
 		return "", clause{}, false
 	}
 	rank := b.Key.Namespace + "/" + b.Key.Name
@@ -123,10 +123,9 @@ func (b *Barrier) clause() (kind string, c clause, ok bool) {
 	if err != nil {
 		return "", clause{}, false
 	}
-	scope := spec.MatchConditions[1:] // in the match conditions of the group, and in the variable of the policy
 	// The name is in a comment and in the annotation, of which kubectl apply stores a copy, the namespace in a selector.
 	text, err := json.Marshal([]any{spec.Variables, spec.Validations, scope, scope, rank, rank, rank})
-	return string(rules), clause{Barrier: b, rank: rank, cost: b.cost, size: len(text) + clauseBytes}, err == nil
+	return string(rules), clause{Barrier: b, rank: rank, cost: cost, size: len(text) + clauseBytes}, err == nil
 }
 
 // clauseBytes bounds what a group has for each policy beside texts of the policy: the names of fields and variables.

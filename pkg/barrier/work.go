@@ -164,7 +164,7 @@ func (b *Barrier) bounded() string {
 	if err != nil {
 		return reasonOf(err)
 	}
-	b.paths, b.cost = pathsOf(b.Policy), bound.Cost(largestObject)
+	b.paths = pathsOf(b.Policy)
 	for i, size := range sizes {
 		b.work[i] = bound.Work(size.bytes)
 	}

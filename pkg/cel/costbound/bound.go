@@ -39,6 +39,12 @@ func (b Bound) Cost(bytes int) uint64 {
 	return b.total(bytes, func(e cost) float64 { return min(e.counted.plus(e.claimed).at(float64(bytes)), cel.CostLimit) })
 }
 
+// CostWithGroups is like Cost, for a user with at most that many groups.
+func (b Bound) CostWithGroups(bytes, groups int) uint64 {
+	b.walk.groups, b.same = float64(groups), nil
+	return b.Cost(bytes)
+}
+
 // Work returns the bound of all work, in units of a twelfth of a microsecond. A unit of cost is such a unit. It returns math.MaxUint64 if
 // there is no bound.
 func (b Bound) Work(bytes int) uint64 {
@@ -110,7 +116,7 @@ func Of(policy *admissionregistrationv1.ValidatingAdmissionPolicy) (Bound, error
 		return Bound{}, err
 	}
 	env, guard := e.Engine().Env, e.Engine().Guard
-	b := Bound{walk: walk{functions: env.Functions(), object: typesOfObject(policy.Spec.MatchConstraints), isValidated: areValidated(policy.Spec.MatchConstraints), widths: map[string]int{}}}
+	b := Bound{walk: walk{groups: maxGroups, functions: env.Functions(), object: typesOfObject(policy.Spec.MatchConstraints), isValidated: areValidated(policy.Spec.MatchConstraints), widths: map[string]int{}}}
 	var mistake error
 	add := func(name, text string) {
 		parsed, issues := env.Parse(text)

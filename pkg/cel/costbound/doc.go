@@ -13,5 +13,5 @@ SPDX-License-Identifier: Apache-2.0
 //
 // The analysis knows the Go types of built-in resources. Elements of their lists have a least size, so that fewer fit into an object.
 //
-// It assumes that the identity of a user has at most 128 groups, and names of at most 256 bytes.
+// It assumes that the identity of a user has at most 128 groups, unless the caller says more, and names of at most 256 bytes.
 package costbound

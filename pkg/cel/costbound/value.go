@@ -37,6 +37,8 @@ type value struct {
 	isFlat bool
 	// keys and each bound the bytes of every key and every element, if they are not 0.
 	keys, each float64
+	// groups is the number of groups of the user, if the path is not "".
+	groups float64
 }
 
 const (
@@ -89,7 +91,7 @@ func (v value) field(name string) value {
 	case v.path != "" && strings.Contains(name, "."): // which could look like the path of another field
 		return typed(value{bytes: v.bytes}, ts)
 	case v.path != "":
-		return fieldAt(v.path+"."+name, ts)
+		return fieldAt(v.path+"."+name, ts, v.groups)
 	case v.each > 0:
 		return textOf(fixed(v.each))
 	case v.shape == scalar:
@@ -101,19 +103,19 @@ func (v value) field(name string) value {
 // objects are the variables that have objects.
 var objects = []string{"object", "oldObject", "namespaceObject"}
 
-// fieldAt returns what is at a path of the request.
-func fieldAt(path string, ts goTypes) value {
-	v := value{bytes: bytesOf(path), path: path}
+// fieldAt returns what is at a path of the request of a user with that many groups.
+func fieldAt(path string, ts goTypes, groups float64) value {
+	v := value{bytes: bytesOf(path), path: path, groups: groups}
 	if object, field, _ := strings.Cut(path, "."); slices.Contains(objects, object) {
 		return typed(v, ts).ofObject(field)
 	}
 	switch path {
 	case "request", "request.userInfo", "request.kind", "request.resource", "request.requestKind", "request.requestResource":
-		return value{shape: mapping, bytes: fixed(maxGroups * nameBytes), path: path}
+		return value{shape: mapping, bytes: fixed(groups * nameBytes), path: path, groups: groups}
 	case "request.userInfo.groups":
-		return value{shape: list, bytes: fixed(maxGroups * nameBytes), count: maxGroups, counted: true, each: nameBytes}
+		return value{shape: list, bytes: fixed(groups * nameBytes), count: groups, counted: true, each: nameBytes}
 	case "request.userInfo.extra":
-		return value{bytes: fixed(maxGroups * nameBytes), count: maxGroups, counted: true}
+		return value{bytes: fixed(groups * nameBytes), count: groups, counted: true}
 	case "request.options": // a body of a deletion has them
 		return value{bytes: bytesOf(path)}
 	case "request.dryRun":

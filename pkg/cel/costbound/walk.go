@@ -107,6 +107,8 @@ type walk struct {
 	mappings []string
 	// counts are the numbers of steps of the macros around the part of the expression, from the outermost one.
 	counts []float64
+	// groups is the number of groups of the user.
+	groups float64
 	// isValidated says that kube-apiserver has validated the metadata of the object.
 	isValidated bool
 	// size is the largest size of the object, for the numbers of steps. hasSteps says that some depend on it.
@@ -181,11 +183,11 @@ func (w *walk) ident(name string) value {
 		if !w.isValidated {
 			return typed(value{shape: mapping, bytes: bytesOf(name)}, w.object)
 		}
-		return fieldAt(name, w.object)
+		return fieldAt(name, w.object, w.groups)
 	case "namespaceObject":
-		return fieldAt(name, namespaceTypes)
+		return fieldAt(name, namespaceTypes, w.groups)
 	case "request":
-		return fieldAt(name, nil)
+		return fieldAt(name, nil, w.groups)
 	}
 	return small() // variables and authorizer, whose fields are values of their own
 }

@@ -75,7 +75,7 @@ func testRecipesInAudit(t *testing.T, r *rig) {
 		return cmp.Diff(want, got)
 	})
 	table := r.MustKubectl(t, "get", "clusterauthorizationpolicies", "alice-dev-volumes")
-	if !regexp.MustCompile(`alice-dev-volumes +Allow +Audit .* False +0 \(12 undetermined\) `).MatchString(table) {
+	if !regexp.MustCompile(`alice-dev-volumes +Allow +Audit .* False +0 \(14 undetermined\) `).MatchString(table) {
 		t.Errorf("got the table\n%s", table)
 	}
 	a.testOneEdit(t)

@@ -66,6 +66,23 @@ func Start(ctx context.Context, dir string) (*Member, error) {
 	if err != nil {
 		return nil, err
 	}
+	lock, err := lockDirectory(dir)
+	if err != nil {
+		return nil, err
+	}
+	//guard:etcd-restoring
+	if restoring := filepath.Join(dir, restoringFolder); fileutil.Exist(restoring) {
+		return nil, errors.Join(fmt.Errorf("a restore into data directory %q has not ended: run it again", dir), lock.Close())
+	}
+	member := &Member{lock: lock, logLevel: zap.NewAtomicLevelAt(zap.ErrorLevel)}
+	if err := member.start(ctx, dir, endpoint); err != nil {
+		return nil, errors.Join(err, member.Close())
+	}
+	return member, nil
+}
+
+// lockDirectory creates a data directory, if it does not exist, and keeps other processes from using it.
+func lockDirectory(dir string) (*fileutil.LockedFile, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
@@ -76,11 +93,7 @@ func Start(ctx context.Context, dir string) (*Member, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
-	member := &Member{lock: lock, logLevel: zap.NewAtomicLevelAt(zap.ErrorLevel)}
-	if err := member.start(ctx, dir, endpoint); err != nil {
-		return nil, errors.Join(err, member.Close())
-	}
-	return member, nil
+	return lock, nil
 }
 
 func (m *Member) start(ctx context.Context, dir, endpoint string) error {
@@ -120,8 +133,8 @@ func (m *Member) configOf(dir, endpoint string) (*embed.Config, error) {
 	}
 
 	config := embed.NewConfig()
-	config.Name = "proviso"
-	config.Dir = filepath.Join(dir, "member")
+	config.Name = memberName
+	config.Dir = filepath.Join(dir, memberFolder)
 	config.ListenClientUrls, config.AdvertiseClientUrls = []url.URL{*client}, []url.URL{*client}
 	// A member on its own has no peers to listen for, but must have an address for them.
 	config.ListenPeerUrls, config.AdvertisePeerUrls = nil, []url.URL{*client}

@@ -51,6 +51,7 @@ func TestNode(t *testing.T) {
 	timed(t, "tests", func() { n.testBarriers(t) })
 	timed(t, "the front door", func() { n.openFrontDoor(t) })
 	timed(t, "tests of the front door", func() { n.testFrontDoor(t) })
+	timed(t, "backup and restore", func() { n.testBackup(t) })
 }
 
 // deploy applies the overlay for managed clusters.
@@ -120,6 +121,31 @@ func (n *node) testFrontDoor(t *testing.T) {
 		{name: "a read that RBAC allows and a policy denies", as: "alice", command: "get secrets", refused: "policy=no-secrets"},
 		{name: "another read", as: "alice", command: "get configmaps", want: "kube-root-ca.crt"},
 	})
+}
+
+// testBackup restores a policy that was deleted after the backup, with the commands of docs/operations.md.
+func (n *node) testBackup(t *testing.T) {
+	document, err := os.ReadFile(filepath.Join(n.root, "docs", "operations.md"))
+	must(t, err)
+	paste := func(heading string) {
+		_, section, _ := strings.Cut(string(document), "\n## "+heading+"\n")
+		section, _, _ = strings.Cut(section, "\n## ")
+		script := "set -ex -o pipefail\ncd " + n.dir + "\n"
+		for line := range strings.Lines(section) {
+			if command, ok := strings.CutPrefix(strings.TrimSpace(line), "$ "); ok {
+				script += command + "\n"
+			}
+		}
+		if out := n.script(t, "run", "bash", "-c", script); heading == "Restore" && !strings.Contains(out, "The earlier data are in ") {
+			t.Errorf("restore: got %s", out)
+		}
+	}
+	paste("Back up")
+	n.kubectl(t, "delete", "clusterauthorizationpolicies/no-secrets")
+	paste("Restore")
+	n.kubectl(t, "--namespace=proviso-system", "scale", "deployment/proviso-apiserver", "--replicas=1")
+	n.kubectl(t, "--namespace=proviso-system", "rollout", "status", "deployment/proviso-apiserver", "--timeout=2m")
+	n.kubectl(t, "wait", "--for=condition=Effective", "--timeout=2m", "clusterauthorizationpolicies/no-secrets")
 }
 
 // row is a command of kubectl in the namespace shop. It has to pass and print want, or to be refused with a message.

@@ -47,7 +47,8 @@ requests that it cannot check.
 The command inner-door-config writes the files that kube-apiserver needs to
 enforce conditions on the resources that it serves itself. The command
 barrier-guard prints a manifest that protects barriers, and remove-barriers removes
-them before Proviso is uninstalled.`,
+them before Proviso is uninstalled. The commands backup and restore are for the
+embedded etcd.`,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -66,7 +67,7 @@ them before Proviso is uninstalled.`,
 	globalflag.AddGlobalFlags(sections.FlagSet("global"), cmd.Name())
 	addSections(cmd, sections)
 	cmd.CompletionOptions.DisableDefaultCmd = true
-	cmd.AddCommand(newInnerDoorConfigCommand(), newBarrierGuardCommand(), newRemoveBarriersCommand())
+	cmd.AddCommand(newInnerDoorConfigCommand(), newBarrierGuardCommand(), newRemoveBarriersCommand(), newBackupCommand(), newRestoreCommand())
 	return cmd
 }
 

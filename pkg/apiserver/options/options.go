@@ -113,7 +113,7 @@ func NewOptions() *Options {
 		Traces:         genericoptions.NewTracingOptions(),
 		Logs:           logs.NewOptions(),
 
-		DataDir:           "/var/lib/proviso-apiserver",
+		DataDir:           defaultDataDir,
 		SelfMadeCertHosts: []string{"localhost", "127.0.0.1", "::1"},
 
 		PolicyStalenessBound: time.Minute,

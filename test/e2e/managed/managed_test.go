@@ -63,7 +63,7 @@ func TestOneDeployment(t *testing.T) {
 			test func(*testing.T, *rig)
 		}{
 			{"overlay", testOverlay}, {"controller", testController}, {"finalizer of an author", testFinalizerOfAuthor}, {"first steps", testFirstSteps},
-			{"templates", testTemplates}, {"rendered barriers agree", testRenderAgrees},
+			{"templates", testTemplates}, {"rendered barriers agree", testRenderAgrees}, {"locked out", testLockedOut},
 		} {
 			t.Run(part.name, func(t *testing.T) { part.test(t, r) })
 		}

@@ -53,6 +53,8 @@ cat >"${dir}/containerd.toml" <<TOML
 version = 2
 root = "${dir}/containerd"
 state = "/run/containerd"
+[plugins."io.containerd.internal.v1.opt"]
+  path = "${dir}/containerd-opt"
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "localhost/busybox:1"
   disable_apparmor = true

@@ -5,9 +5,9 @@
 source "$(dirname "${BASH_SOURCE[0]}")/settings.sh"
 
 hostname "${node}"
-mount --make-rshared /
+mount --no-mtab --make-rshared / # without a table of mounts in /run of the machine
 # Paths that cannot be configured, such as /run/containerd and /var/log/pods, are in memory.
-mount -t tmpfs -o mode=755 tmpfs /run
+mount --no-mtab -t tmpfs -o mode=755 tmpfs /run
 mount -t tmpfs -o mode=755 tmpfs /var
 mkdir -p /var/lib /var/log /var/tmp /run/lock /run/sysctl
 ln -s /run /var/run

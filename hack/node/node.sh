@@ -60,7 +60,7 @@ check() {
   need "veth pairs" apart ip link add x type veth peer name y
   need "nftables with NAT" apart nft 'add table ip x; add chain ip x y {type nat hook postrouting priority 0;}'
   mkdir -p "${try}"/{lower,upper,work,mount}
-  need "overlayfs on the file system of ${dir}" apart mount -t overlay -o "lowerdir=${try}/lower,upperdir=${try}/upper,workdir=${try}/work" overlay "${try}/mount"
+  need "overlayfs on the file system of ${dir}" apart mount --no-mtab -t overlay -o "lowerdir=${try}/lower,upperdir=${try}/upper,workdir=${try}/work" overlay "${try}/mount"
   rm -rf "${try}"
   for name in cpu cpuset memory pids; do need "the cgroup controller ${name}, for children of ${hierarchy}" has_controller "${name}"; done
   ((${#lacks[@]} == 0)) || { printf 'this machine lacks for a node: %s\n' "${lacks[@]}" >&2; return 1; }

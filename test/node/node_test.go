@@ -64,7 +64,7 @@ func (n *node) deploy(t *testing.T) {
 		must(t, err)
 	}
 	n.apply(t, "overlays/managed")
-	n.kubectl(t, "wait", "--for=condition=Available", "--timeout=2m", "apiservice", "--selector=app.kubernetes.io/name=proviso-apiserver")
+	n.available(t)
 	if out := n.kubectl(t, "create", "--filename="+filepath.Join(n.artifacts, "examples/reviews/self-access.yaml"), "--output=yaml"); !strings.Contains(out, "allowed: true") {
 		t.Errorf("a review: got %s, want allowed", out)
 	}
@@ -73,7 +73,16 @@ func (n *node) deploy(t *testing.T) {
 // apply applies a kustomization, and waits until its pods are ready.
 func (n *node) apply(t *testing.T, folder string) {
 	n.kubectl(t, "apply", "--server-side", "--kustomize="+filepath.Join(n.artifacts, folder))
+	n.rollout(t)
+}
+
+func (n *node) rollout(t *testing.T) {
 	n.kubectl(t, "--namespace=proviso-system", "rollout", "status", "deployment/proviso-apiserver", "--timeout=2m")
+}
+
+// available waits until kube-apiserver reaches Proviso.
+func (n *node) available(t *testing.T) {
+	n.kubectl(t, "wait", "--for=condition=Available", "--timeout=2m", "apiservice", "--selector=app.kubernetes.io/name=proviso-apiserver")
 }
 
 func (n *node) testBarriers(t *testing.T) {
@@ -144,7 +153,8 @@ func (n *node) testBackup(t *testing.T) {
 	n.kubectl(t, "delete", "clusterauthorizationpolicies/no-secrets")
 	paste("Restore")
 	n.kubectl(t, "--namespace=proviso-system", "scale", "deployment/proviso-apiserver", "--replicas=1")
-	n.kubectl(t, "--namespace=proviso-system", "rollout", "status", "deployment/proviso-apiserver", "--timeout=2m")
+	n.rollout(t)
+	n.available(t)
 	n.kubectl(t, "wait", "--for=condition=Effective", "--timeout=2m", "clusterauthorizationpolicies/no-secrets")
 }
 

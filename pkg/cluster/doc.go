@@ -19,7 +19,8 @@ SPDX-License-Identifier: Apache-2.0
 //   - Write a Canary: its Servers says which servers it is sent to, and its Probe sends it to one of them and keeps the answer. Its Run calls Cluster.Round
 //     again and again, by a Loop. Type Conditions is an example.
 //   - Write its request, and the function that knows it again, beside those in innerdoor/canary.go.
-//   - Have the front door answer it: Allow by IsCanary in apiserver/frontdoor.go if admission refuses it, or Deny in frontdoor.Decider.canary.
+//   - Have frontdoor.Decider.canary answer it: with Allow if admission refuses it, and with Deny otherwise. It knows canaries that admission refuses by
+//     place.Table.IsCanary, which calls the function Canary of a place: apiserver/otherservers.go sets it for the inner door, apiserver/rollout.go for barriers.
 //   - Make it in apiserver/otherservers.go, and start it in apiserver/cluster.go. Its result is an argument of a place, and of the status.
 //   - Give Proviso the permission for its request, in artifacts. Proviso sends canaries as itself or, if admission refuses them, as system:proviso:canary.
 //

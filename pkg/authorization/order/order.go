@@ -68,7 +68,8 @@ type Authorizer struct {
 }
 
 // table lists all authorizers in the order in which a chain calls them: what can only deny, then the webhooks, which can do both, and then what
-// only allows. So no Allow hides a Deny, except for an Allow of a webhook before another webhook. ARCHITECTURE.md has the same list with reasons.
+// only allows. So no Allow hides a Deny, except for an Allow of a webhook before another webhook, and for every Allow at the inner door, where kube-apiserver comes
+// last. ARCHITECTURE.md has the same list with reasons.
 var table = []Authorizer{
 	{Name: PrivilegedGroupsName, In: InServer | InRestrictions},
 	{Name: PathsName, In: InRequests},

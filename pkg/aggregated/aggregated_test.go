@@ -146,7 +146,7 @@ func TestEnforces(t *testing.T) {
 				tc.stored = []*policyv1alpha1.EnforcementConfiguration{stored("a", nil)}
 			}
 			for _, services := range []Services{services, nil} {
-				e := NewEnforcement(services)
+				e := NewEnforcement(services, true)
 				if e.Enforces(tc.request) || !e.IsEmpty() || len(e.Resources()) > 0 {
 					t.Error("something is enforced before configurations are published")
 				}
@@ -155,6 +155,10 @@ func TestEnforces(t *testing.T) {
 				if got := e.Enforces(tc.request); got != want {
 					t.Errorf("got %t, want %t", got, want)
 				}
+				if e.conditional = false; e.Enforces(tc.request) || slices.ContainsFunc(e.Resources(), func(r Resource) bool { return r.IsEnforced }) {
+					t.Error("something is enforced while no request may pass on conditions")
+				}
+				e.conditional = true
 				if e.SetStale("the store is out of reach"); e.Enforces(tc.request) || slices.ContainsFunc(e.Resources(), func(r Resource) bool { return r.IsEnforced }) {
 					t.Error("something is enforced while configurations may be out of date")
 				}
@@ -166,7 +170,7 @@ func TestEnforces(t *testing.T) {
 // TestResources lists what configurations name.
 func TestResources(t *testing.T) {
 	t.Parallel()
-	e := NewEnforcement(newServices())
+	e := NewEnforcement(newServices(), true)
 	late := stored("c", nil)
 	e.publish([]*policyv1alpha1.EnforcementConfiguration{stored("b", nil), stored("a", nil), late})
 	late.Spec.APIVersions[0], late.Spec.Resources[0], late.Spec.Service.Port = "v3", "*", 443
@@ -203,7 +207,7 @@ func newRig(t *testing.T, frontDoor bool) *rig {
 	})
 	var err error
 	r.Controller, err = NewController(Config{
-		Client: r.client, Enforcement: NewEnforcement(r.services), FrontDoor: frontDoor, StalenessBound: time.Minute,
+		Client: r.client, Enforcement: NewEnforcement(r.services, true), FrontDoor: frontDoor, StalenessBound: time.Minute,
 		Revision: func(context.Context) (uint64, error) { return 1, nil }, End: func(error) {},
 	})
 	if err != nil {

@@ -120,6 +120,7 @@ func (c *Controller) writeStatus(ctx context.Context, name string) error {
 
 // texts explain the values of Serving other than ServingRegistered.
 var texts = map[registration.Serving]string{
+	servingUnconditionally:             "the feature gate ConditionalAuthorization is off",
 	registration.ServingUnknown:        "the APIServices cannot be read",
 	registration.ServingMissing:        "there is no APIService",
 	registration.ServingKubeAPIServer:  "the APIService belongs to kube-apiserver",

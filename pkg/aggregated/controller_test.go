@@ -55,7 +55,7 @@ func start(t *testing.T, bound time.Duration, objects ...runtime.Object) *runnin
 	})
 	var err error
 	r.Controller, err = NewController(Config{
-		Client: r.client, Enforcement: NewEnforcement(r.services), FrontDoor: true, StalenessBound: bound,
+		Client: r.client, Enforcement: NewEnforcement(r.services, true), FrontDoor: true, StalenessBound: bound,
 		Revision: func(context.Context) (uint64, error) { return 1 << 62, nil }, End: func(cause error) { t.Errorf("it ends the process: %v", cause) },
 	})
 	if err != nil {
@@ -275,14 +275,15 @@ func TestStatusThatCannotBeWritten(t *testing.T) {
 func TestEffective(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
-		name        string
-		v1, v2      registration.Serving
-		noServices  bool
-		frontDoor   bool
-		change      func(*policyv1alpha1.EnforcementConfiguration)
-		wantStatus  metav1.ConditionStatus
-		wantReason  string
-		wantMessage string
+		name          string
+		v1, v2        registration.Serving
+		noServices    bool
+		unconditional bool
+		frontDoor     bool
+		change        func(*policyv1alpha1.EnforcementConfiguration)
+		wantStatus    metav1.ConditionStatus
+		wantReason    string
+		wantMessage   string
 	}{
 		{name: "every version", v1: registration.ServingRegistered, v2: registration.ServingRegistered, frontDoor: true, wantStatus: metav1.ConditionTrue, wantReason: policyv1alpha1.ReasonRegistered,
 			wantMessage: "the front door lets requests pass on conditions, which the server enforces"},
@@ -292,6 +293,8 @@ func TestEffective(t *testing.T) {
 		{name: "another Service", v1: registration.ServingRegistered, v2: registration.ServingRegistered, frontDoor: true, wantStatus: metav1.ConditionFalse, wantReason: policyv1alpha1.ReasonAnotherService,
 			change:      func(c *policyv1alpha1.EnforcementConfiguration) { c.Spec.Service.Namespace = "other" },
 			wantMessage: "v1: the APIService names another Service; v2: the APIService names another Service" + folded},
+		{name: "no conditions", v1: registration.ServingRegistered, v2: registration.ServingRegistered, frontDoor: true, unconditional: true, wantStatus: metav1.ConditionFalse, wantReason: policyv1alpha1.ReasonConditionsDisabled,
+			wantMessage: "v1: the feature gate ConditionalAuthorization is off; v2: the feature gate ConditionalAuthorization is off" + folded},
 		{name: "no front door", v1: registration.ServingRegistered, v2: registration.ServingRegistered, wantStatus: metav1.ConditionFalse, wantReason: policyv1alpha1.ReasonFrontDoorDisabled,
 			wantMessage: "the front door is disabled, so that kube-apiserver does not ask about these requests"},
 		{name: "being deleted, without a front door", v1: registration.ServingRegistered, wantStatus: metav1.ConditionFalse, wantReason: policyv1alpha1.ReasonDeleted, wantMessage: "the configuration is being deleted",
@@ -305,6 +308,7 @@ func TestEffective(t *testing.T) {
 			if tc.noServices {
 				r.config.Enforcement.services = nil
 			}
+			r.config.Enforcement.conditional = !tc.unconditional
 			c := stored("a", tc.change)
 			got, n := r.write(t, c)
 			if n != 1 || got.Status != tc.wantStatus || got.Reason != tc.wantReason || got.Message != tc.wantMessage || got.ObservedGeneration != 1 {
@@ -338,7 +342,7 @@ func TestConfigIsIncomplete(t *testing.T) {
 		{name: "no revision", change: func(c *Config) { c.Revision = nil }, wantErr: "enforcement-configurations"},
 	} {
 		config := Config{
-			Client: fake.NewSimpleClientset(), Enforcement: NewEnforcement(nil), StalenessBound: time.Minute,
+			Client: fake.NewSimpleClientset(), Enforcement: NewEnforcement(nil, true), StalenessBound: time.Minute,
 			Revision: func(context.Context) (uint64, error) { return 1, nil }, End: func(error) {},
 		}
 		tc.change(&config)

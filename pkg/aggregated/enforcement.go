@@ -49,11 +49,18 @@ type configuration = policyv1alpha1.EnforcementConfiguration
 // Enforcement reports for which requests other servers enforce conditions. Its methods may be called concurrently.
 type Enforcement struct {
 	freshness.Source[[]*configuration]
-	services Services
+	services    Services
+	conditional bool
 }
 
-// NewEnforcement returns an Enforcement without configurations. Without services, no server is known.
-func NewEnforcement(services Services) *Enforcement { return &Enforcement{services: services} }
+// NewEnforcement returns an Enforcement without configurations. Without services, no server is known. conditional says that requests may pass on conditions
+// at all; otherwise no configuration counts.
+func NewEnforcement(services Services, conditional bool) *Enforcement {
+	return &Enforcement{services: services, conditional: conditional}
+}
+
+// servingUnconditionally says that requests do not pass on conditions.
+const servingUnconditionally registration.Serving = policyv1alpha1.ReasonConditionsDisabled
 
 // publish replaces the configurations.
 func (e *Enforcement) publish(stored []*configuration) {
@@ -131,6 +138,9 @@ func (e *Enforcement) serving(c *configuration, version string) registration.Ser
 	//guard:aggregated-configurations-being-deleted
 	case c.DeletionTimestamp != nil:
 		return registration.ServingUnknown
+	//guard:aggregated-gate
+	case !e.conditional:
+		return servingUnconditionally
 	case e.services == nil:
 		return registration.ServingUnknown
 	}

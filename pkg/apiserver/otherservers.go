@@ -49,10 +49,10 @@ func (c CompletedConfig) newOtherServers() (o *otherServers, err error) {
 		return nil, err
 	}
 	if o.client == nil {
-		o.enforcement = aggregated.NewEnforcement(nil)
+		o.enforcement = aggregated.NewEnforcement(nil, false)
 	} else {
 		o.services, o.own = registration.NewServices(o.client), c.newWatcher(o.client)
-		o.enforcement = aggregated.NewEnforcement(o.services)
+		o.enforcement = aggregated.NewEnforcement(o.services, c.extra.Enforcer.Conditional())
 		if o.cluster, err = newCluster(c.kubeAPIServer, c.extra.KubeAPIServers); err != nil {
 			return nil, err
 		}

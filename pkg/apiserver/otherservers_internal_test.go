@@ -111,7 +111,7 @@ func TestFolding(t *testing.T) {
 				t.Fatal(err)
 			}
 			services := registration.NewServices(apiServices.RESTClient())
-			o := &otherServers{services: services, enforcement: aggregated.NewEnforcement(services), frontDoor: &FrontDoorConfig{InnerDoor: &config}}
+			o := &otherServers{services: services, enforcement: aggregated.NewEnforcement(services, true), frontDoor: &FrontDoorConfig{InnerDoor: &config}}
 			if o.prober, err = newProber(servers, config); err != nil {
 				t.Fatal(err)
 			}

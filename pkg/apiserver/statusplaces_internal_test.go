@@ -46,7 +46,7 @@ func TestPlacesAfterAStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	services := registration.NewServices(client.Discovery().RESTClient())
-	enforcement := aggregated.NewEnforcement(services)
+	enforcement := aggregated.NewEnforcement(services, true)
 	p := newStatusPlaces(noPlaces(t), &otherServers{services: services, enforcement: enforcement}, nil)
 	server := enforcementstatus.Server{FrontDoor: true, Places: p.current.Load}
 	changes := 0

@@ -27,6 +27,8 @@ const (
 	ReasonUnknown = "Unknown"
 	// ReasonFrontDoorDisabled means that the front door is disabled.
 	ReasonFrontDoorDisabled = "FrontDoorDisabled"
+	// ReasonConditionsDisabled means that the feature gate ConditionalAuthorization is off.
+	ReasonConditionsDisabled = "ConditionsDisabled"
 	// ReasonDeleted means that the configuration is being deleted.
 	ReasonDeleted = "Deleted"
 )

@@ -237,6 +237,11 @@ DURATION ?= 1h
 soak: controlplane build ## Kill and stall servers while users write, for DURATION: no write may be lost, or pass against the policies.
 	PROVISO_SOAK=$(DURATION) PROVISO_SOAK_SEED=$${SEED:-} go test -count=1 -v -tags soak -timeout 0 -run '^TestSoak$$' ./test/e2e/innerdoor
 
+.PHONY: test-upgrade
+test-upgrade: controlplane build ## Replace three replicas of the version in hack/previous.txt by this one, and back, while users write.
+	@hack/previous.sh
+	PROVISO_PREVIOUS=$(OUTPUT)/previous/proviso-apiserver go test -count=1 -v -tags soak -timeout 30m -run '^TestUpgrade$$' ./test/e2e/innerdoor
+
 .PHONY: fuzz
 fuzz: ## Fuzz every target for FUZZTIME.
 	@hack/fuzz.sh $(FUZZTIME)

@@ -230,6 +230,18 @@ overload: controlplane build ## Flood kube-apiserver with long selectors: every 
 lagging: controlplane build ## Write 100,000 times while policies change and one of two replicas lags by up to 5 s; takes a quarter of an hour.
 	PROVISO_FULL_LOAD=1 go test -count=1 -v -timeout 90m -run '^TestLagging$$' ./test/e2e/innerdoor
 
+# How long `make soak` runs.
+DURATION ?= 1h
+
+.PHONY: soak
+soak: controlplane build ## Kill and stall servers while users write, for DURATION: no write may be lost, or pass against the policies.
+	PROVISO_SOAK=$(DURATION) PROVISO_SOAK_SEED=$${SEED:-} go test -count=1 -v -tags soak -timeout 0 -run '^TestSoak$$' ./test/e2e/innerdoor
+
+.PHONY: test-upgrade
+test-upgrade: controlplane build ## Replace three replicas of the version in hack/previous.txt by this one, and back, while users write.
+	@hack/previous.sh
+	PROVISO_PREVIOUS=$(OUTPUT)/previous/proviso-apiserver go test -count=1 -v -tags soak -timeout 30m -run '^TestUpgrade$$' ./test/e2e/innerdoor
+
 .PHONY: fuzz
 fuzz: ## Fuzz every target for FUZZTIME.
 	@hack/fuzz.sh $(FUZZTIME)

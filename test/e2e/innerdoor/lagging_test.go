@@ -6,6 +6,8 @@ SPDX-License-Identifier: Apache-2.0
 package innerdoor_test
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -119,13 +121,15 @@ func (h *history) wasAllowed(generation int, from, to time.Time) bool {
 	return false
 }
 
-// generations is the only policy that lets dana create ConfigMaps. noGeneration denies it.
+// generations is the only policy that lets dana write ConfigMaps and VirtualMachines. noGeneration denies it.
 const (
 	generations = `{"apiVersion": "policy.proviso.dev/v1alpha1", "kind": "ClusterAuthorizationPolicy", "metadata": {"name": "generations"}, "spec": {"effect": "Allow",
-  "subjects": [{"kind": "User", "name": "dana"}], "condition": "object.metadata.labels.generation == '%d'",
-  "rules": [{"verbs": ["create"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}]}}`
+  "subjects": [{"kind": "User", "name": "dana"}], "condition": "` + ofGeneration + `",
+  "rules": [` + writesOfMaps + `, {"verbs": ["create", "update", "patch", "delete"], "apiGroups": ["demo.proviso.dev"], "apiVersions": ["v1alpha1"], "resources": ["virtualmachines"]}]}}`
 	noGeneration = `{"apiVersion": "policy.proviso.dev/v1alpha1", "kind": "ClusterAuthorizationPolicy", "metadata": {"name": "no-generation"}, "spec": {"effect": "Deny",
-  "subjects": [{"kind": "User", "name": "dana"}], "rules": [{"verbs": ["create"], "apiGroups": [""], "resources": ["configmaps"]}]}}`
+  "subjects": [{"kind": "User", "name": "dana"}], "rules": [{"verbs": ["create", "update", "patch", "delete"], "apiGroups": ["", "demo.proviso.dev"], "resources": ["configmaps", "virtualmachines"]}]}}`
+	writesOfMaps = `{"verbs": ["create", "update", "patch", "delete"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}`
+	ofGeneration = "(object == null ? oldObject : object).metadata.labels.generation == '%d'"
 )
 
 // changer changes the policies again and again.
@@ -133,9 +137,14 @@ type changer struct {
 	history *history
 	admin   *caller
 	changes int
+	// rest is how long it waits before it sends a write again. It is 50 milliseconds if it is zero.
+	rest time.Duration
 }
 
-// send sends a write of a policy, again until it succeeds, and returns when it was first sent.
+// isDeleted is in the answer to the creation of a policy whose deletion has not finished.
+const isDeleted = "object is being deleted"
+
+// send sends a write of a policy, again until it succeeds, and returns when it was first sent. A write that got no answer may have succeeded.
 func (c *changer) send(t *testing.T, method, name, contentType, body string) time.Time {
 	t.Helper()
 	path := "/apis/policy.proviso.dev/v1alpha1/clusterauthorizationpolicies"
@@ -143,20 +152,33 @@ func (c *changer) send(t *testing.T, method, name, contentType, body string) tim
 		path += "/" + name
 	}
 	sent := time.Now()
-	for {
-		code, answer, err := c.admin.send(t.Context(), method, path, contentType, strings.NewReader(body))
+	for isUnknown := false; ; {
+		code, answer, err := c.sendOnce(t, method, path, contentType, body)
 		switch {
+		case isUnknown && (method == http.MethodPost && code == http.StatusConflict && !strings.Contains(answer, isDeleted) || method == http.MethodDelete && code == http.StatusNotFound):
+			c.changes++
+			return sent
 		case t.Context().Err() != nil:
 			return sent
 		case err == nil && code < 300:
 			c.changes++
 			return sent
+		case code == http.StatusConflict: // a deleted policy is there until its barrier is gone
 		case err == nil && code != http.StatusTooManyRequests && code < 500:
 			t.Errorf("%s %s: got %d %.300s", method, name, code, answer)
 			return sent
 		}
-		time.Sleep(50 * time.Millisecond)
+		isUnknown = isUnknown || code == 0 || code >= 500
+		time.Sleep(cmp.Or(c.rest, 50*time.Millisecond))
 	}
+}
+
+// sendOnce sends a write of a policy, which may wait for half a minute.
+func (c *changer) sendOnce(t *testing.T, method, path, contentType, body string) (int, string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	return c.admin.send(ctx, method, path, contentType, strings.NewReader(body))
 }
 
 // change makes the next generation: mostly by one change of the policy, sometimes by its deletion and creation, and sometimes while
@@ -166,7 +188,7 @@ func (c *changer) change(t *testing.T, pause func()) {
 	before := c.history.current
 	next := before + 1
 	text := fmt.Sprintf(generations, next)
-	patch := fmt.Sprintf(`{"spec": {"condition": "object.metadata.labels.generation == '%d'"}}`, next)
+	patch := fmt.Sprintf(`{"spec": {"condition": "`+ofGeneration+`"}}`, next)
 	switch kind := rand.IntN(10); {
 	case before == 0:
 		c.history.begin(next, c.send(t, "POST", "generations", jsonType, text))

@@ -11,6 +11,7 @@ SPDX-License-Identifier: Apache-2.0
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -71,6 +72,8 @@ type Config struct {
 	// Uncached lets every proviso-apiserver ask kube-apiserver for each request, so that what RBAC grants and withdraws holds at once. Otherwise
 	// it reuses answers, as it does by default.
 	Uncached bool
+	// EtcdMembers is the number of members of etcd, of which all but the first one have other ports after a restart of this process. Zero means one.
+	EtcdMembers int
 	// SharedStore lets proviso-apiserver store its objects in the cluster's etcd, which other replicas use. Otherwise it has a store of
 	// its own.
 	SharedStore bool
@@ -88,6 +91,12 @@ type Config struct {
 	// Oldest runs the binary kube-apiserver-oldest, the kube-apiserver of the oldest Kubernetes with which Proviso works. It needs
 	// Managed.
 	Oldest bool
+	// ServicePort is the port of a balancer before the main ports of all replicas, which the APIServices name. Zero means the port of Proviso.
+	ServicePort int
+	// KubeAPIServers is the URL of a balancer before all kube-apiservers, which Proviso calls. Empty means the first one's.
+	KubeAPIServers string
+	// ProvisoBinary is the path of proviso-apiserver, from the next start of each replica. Empty means the binary in Bin.
+	ProvisoBinary string
 	// Log logs the progress. It may be nil.
 	Log func(format string, args ...any)
 }
@@ -101,6 +110,8 @@ type Cluster struct {
 
 	Etcd, Proviso     *process
 	controllerManager *process
+	// members are the members of etcd. Etcd is the process of the first one.
+	members []*member
 
 	applier applier
 	// Servers are the kube-apiservers. Proviso and the users' kubeconfig use the first one.
@@ -150,6 +161,9 @@ func New(config Config) (*Cluster, error) {
 	if err := c.choosePorts(); err != nil {
 		return nil, err
 	}
+	if err := c.addMembers(); err != nil {
+		return nil, err
+	}
 	c.Servers = []*KubeAPIServer{c.newKubeAPIServer("", config.Dir, c.ports.KubeAPIServer)}
 	if config.SecondKubeAPIServer {
 		c.Servers = append(c.Servers, c.newKubeAPIServer("-2", filepath.Join(config.Dir, "kube-apiserver-2"), c.ports.SecondKubeAPIServer))
@@ -160,6 +174,10 @@ func New(config Config) (*Cluster, error) {
 func (c *Cluster) pki(file string) string { return filepath.Join(c.Dir, "pki", file) }
 
 func (c *Cluster) binary(name string) string { return filepath.Join(c.Bin, name) }
+
+func (c *Cluster) provisoBinary() string {
+	return cmp.Or(c.ProvisoBinary, c.binary("proviso-apiserver"))
+}
 
 // choosePorts chooses ports and stores them, so that a restart keeps the addresses.
 func (c *Cluster) choosePorts() error {
@@ -232,7 +250,10 @@ func (c *Cluster) processes() []*process {
 	for _, s := range c.Servers {
 		all = append(all, s.process)
 	}
-	return append(all, c.Etcd)
+	for _, m := range c.members {
+		all = append(all, m.process)
+	}
+	return all
 }
 
 // LogEnds returns the ends of the logs of the servers that were not stopped.

@@ -71,30 +71,41 @@ func (c *Cluster) adapt(name, file string, replacements map[string]string) error
 	return os.WriteFile(file, []byte(text), 0o600)
 }
 
-// Alone is an additional server with its own front door, which shares the cluster's etcd.
+// Alone is an additional server with its own front door, which shares the cluster's etcd. Its methods must not be called concurrently.
 type Alone struct {
 	// URL and FrontDoorURL are its URLs. Its certificate is signed by the cluster's CA.
 	URL, FrontDoorURL string
 	// CertFile and KeyFile have a client certificate for its front door.
 	CertFile, KeyFile string
 
+	cluster *Cluster
+	args    []string
 	process *process
 }
 
 // Alone starts an additional server and returns it when it is ready. args are additional arguments. The server stops with this process, or when
 // Stop is called.
 func (c *Cluster) Alone(ctx context.Context, args ...string) (*Alone, error) {
-	a, err := c.AloneAt(ctx, c.EtcdURL(), args...)
+	a, err := c.newAlone(c.EtcdURL(), args...)
 	if err != nil {
 		return a, err
 	}
-	return a, c.waitFor(ctx, a.process, a.URL+"/readyz", c.CAFile(), pki.Pair{})
+	return a, a.Start(ctx)
 }
 
 // AloneAt is Alone with the URL of etcd or of a proxy before it. It returns the server when its front door is ready, which does not need
 // kube-apiserver.
 func (c *Cluster) AloneAt(ctx context.Context, etcdURL string, args ...string) (*Alone, error) {
-	a := &Alone{process: &process{name: "proviso-apiserver"}}
+	a, err := c.newAlone(etcdURL, args...)
+	if err != nil {
+		return a, err
+	}
+	return a, a.startFrontDoor(ctx)
+}
+
+// newAlone prepares an additional server.
+func (c *Cluster) newAlone(etcdURL string, args ...string) (*Alone, error) {
+	a := &Alone{cluster: c, process: &process{name: "proviso-apiserver"}}
 	ports, err := reservePorts(2)
 	if err != nil {
 		return a, err
@@ -114,17 +125,32 @@ func (c *Cluster) AloneAt(ctx context.Context, etcdURL string, args ...string) (
 	}
 	a.URL, a.FrontDoorURL = fmt.Sprintf("https://127.0.0.1:%d", ports[0]), fmt.Sprintf("https://127.0.0.1:%d", ports[1])
 	a.CertFile, a.KeyFile = client.Cert, client.Key
-	err = a.process.start(c.binary("proviso-apiserver"), slices.Concat([]string{
+	a.args = slices.Concat([]string{
 		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", ports[0]),
 		"--webhook-bind-address=127.0.0.1", fmt.Sprintf("--webhook-secure-port=%d", ports[1]),
 		"--webhook-client-ca-file=" + c.frontDoorCA.Files().Cert, "--webhook-allowed-names=" + frontDoorClients,
 		"--tls-cert-file=" + serving.Cert, "--tls-private-key-file=" + serving.Key,
 		"--kubeconfig=" + filepath.Join(c.Dir, "proviso.kubeconfig"), "--enable-demo-api",
-	}, c.storeArgs(etcdURL), c.innerDoorArgs(), c.answersArgs(), args), nil)
-	if err != nil {
-		return a, err
+	}, c.storeArgs(etcdURL), c.innerDoorArgs(), c.answersArgs(), args)
+	return a, nil
+}
+
+// startFrontDoor starts the server, if it does not run, and waits until its front door is ready.
+func (a *Alone) startFrontDoor(ctx context.Context) error {
+	if !a.process.find() {
+		if err := a.process.start(a.cluster.provisoBinary(), a.args, nil); err != nil {
+			return err
+		}
 	}
-	return a, c.waitFor(ctx, a.process, a.FrontDoorURL+"/readyz", c.CAFile(), client)
+	return a.cluster.waitFor(ctx, a.process, a.FrontDoorURL+"/readyz", a.cluster.CAFile(), pki.Pair{Cert: a.CertFile, Key: a.KeyFile})
+}
+
+// Start starts the server at its addresses, if it does not run, and waits until it is ready.
+func (a *Alone) Start(ctx context.Context) error {
+	if err := a.startFrontDoor(ctx); err != nil {
+		return err
+	}
+	return a.cluster.waitFor(ctx, a.process, a.URL+"/readyz", a.cluster.CAFile(), pki.Pair{})
 }
 
 // Stop ends the server.

@@ -47,17 +47,10 @@ func (s *KubeAPIServer) URL() string { return fmt.Sprintf("https://127.0.0.1:%d"
 func (s *KubeAPIServer) Kill() error { return s.process.stop(syscall.SIGKILL, startTimeout) }
 
 // Stall stops the process without ending it. Resume lets it go on.
-func (s *KubeAPIServer) Stall() error { return s.signal(syscall.SIGSTOP) }
+func (s *KubeAPIServer) Stall() error { return s.process.signal(syscall.SIGSTOP) }
 
 // Resume lets a process go on that was stalled.
-func (s *KubeAPIServer) Resume() error { return s.signal(syscall.SIGCONT) }
-
-func (s *KubeAPIServer) signal(signal syscall.Signal) error {
-	if !s.process.find() {
-		return fmt.Errorf("%s does not run", s.process.name)
-	}
-	return syscall.Kill(s.process.pid, signal)
-}
+func (s *KubeAPIServer) Resume() error { return s.process.signal(syscall.SIGCONT) }
 
 // FrontDoorCertificate returns the server's client certificate for the front door.
 func (s *KubeAPIServer) FrontDoorCertificate() (certFile, keyFile string, err error) {

@@ -83,10 +83,18 @@ func (p *process) find() bool {
 	return p.running()
 }
 
-// running reports whether the process runs. The pid alone does not tell, because pids are reused.
+// running reports whether the process runs. The pid alone does not tell, because pids are reused, and on a busy machine its command line may not be readable for a moment.
 func (p *process) running() bool {
 	if p.pid == 0 {
 		return false
+	}
+	if p.exited != nil { // this process has started it
+		select {
+		case <-p.exited:
+			return false
+		default:
+			return true
+		}
 	}
 	cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid))
 	if err != nil {
@@ -122,6 +130,14 @@ func (p *process) stop(signal syscall.Signal, timeout time.Duration) error {
 	p.pid = 0
 	_ = os.Remove(p.pidFile())
 	return nil
+}
+
+// signal sends a signal to the process.
+func (p *process) signal(signal syscall.Signal) error {
+	if !p.find() {
+		return fmt.Errorf("%s does not run", p.name)
+	}
+	return syscall.Kill(p.pid, signal)
 }
 
 // tail returns the end of the log, for error messages.

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -137,7 +138,7 @@ func (c *Cluster) Register(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := c.Apply(ctx, fmt.Sprintf(service, Service, Namespace, c.ports.Proviso)); err != nil {
+	if err := c.Apply(ctx, fmt.Sprintf(service, Service, Namespace, cmp.Or(c.ServicePort, c.ports.Proviso))); err != nil {
 		return err
 	}
 	versions := []string{officialReviews, "v1alpha1.authorization.proviso.dev", "v1alpha1.policy.proviso.dev"}
@@ -171,7 +172,7 @@ func (c *Cluster) RegisterVersions(ctx context.Context, names ...string) error {
 		if name == officialReviews {
 			priority = 17600 // the priority of the built-in version of the group
 		}
-		manifest += fmt.Sprintf(apiService, version, group, priority, bundle, Service, Namespace, c.ports.Proviso)
+		manifest += fmt.Sprintf(apiService, version, group, priority, bundle, Service, Namespace, cmp.Or(c.ServicePort, c.ports.Proviso))
 	}
 	if err := c.Apply(ctx, manifest); err != nil {
 		return err

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -29,42 +30,6 @@ const (
 	pollInterval = 50 * time.Millisecond
 	probeTimeout = 10 * time.Second
 )
-
-// StartEtcd starts etcd, if it does not run, and waits until it serves.
-func (c *Cluster) StartEtcd(ctx context.Context) error {
-	if c.Etcd.find() {
-		return nil
-	}
-	serving, err := c.ca.Server("etcd", "127.0.0.1", "localhost")
-	if err != nil {
-		return err
-	}
-	client, err := c.ca.Client("etcd-client", "kube-apiserver-etcd-client")
-	if err != nil {
-		return err
-	}
-	clientURL := c.EtcdURL()
-	peerURL := fmt.Sprintf("https://127.0.0.1:%d", c.ports.EtcdPeer)
-	err = c.Etcd.start(c.binary("etcd"), []string{
-		"--name=default",
-		"--data-dir=" + filepath.Join(c.Dir, "etcd"),
-		"--listen-client-urls=" + clientURL, "--advertise-client-urls=" + clientURL,
-		"--listen-peer-urls=" + peerURL, "--initial-advertise-peer-urls=" + peerURL,
-		"--initial-cluster=default=" + peerURL,
-		"--cert-file=" + serving.Cert, "--key-file=" + serving.Key,
-		"--client-cert-auth", "--trusted-ca-file=" + c.CAFile(),
-		"--peer-cert-file=" + serving.Cert, "--peer-key-file=" + serving.Key,
-		"--peer-client-cert-auth", "--peer-trusted-ca-file=" + c.CAFile(),
-		"--unsafe-no-fsync", "--log-level=warn",
-	}, nil)
-	if err != nil {
-		return err
-	}
-	return c.waitFor(ctx, c.Etcd, clientURL+"/health", c.CAFile(), client)
-}
-
-// EtcdURL returns the URL of etcd.
-func (c *Cluster) EtcdURL() string { return fmt.Sprintf("https://127.0.0.1:%d", c.ports.Etcd) }
 
 // EtcdCertificate returns a client certificate for etcd.
 func (c *Cluster) EtcdCertificate() (certFile, keyFile string) {
@@ -126,7 +91,7 @@ func (c *Cluster) StartProviso(ctx context.Context) error {
 		}
 	}
 	args = slices.Concat(args, c.innerDoorArgs(), c.answersArgs(), c.Args)
-	if err := c.Proviso.start(c.binary("proviso-apiserver"), args, nil); err != nil {
+	if err := c.Proviso.start(c.provisoBinary(), args, nil); err != nil {
 		return err
 	}
 	return c.waitFor(ctx, c.Proviso, c.ProvisoURL()+"/readyz", c.ProvisoCAFile(), pki.Pair{})
@@ -206,6 +171,15 @@ func (c *Cluster) Replica(ctx context.Context, args ...string) (url string, stop
 	return url, stop, err
 }
 
+// once makes a certificate that several servers read, also while another one starts again. Only a cluster that outlives this process makes it again.
+func (c *Cluster) once(name string, sign func() (pki.Pair, error)) (pki.Pair, error) {
+	files := pki.Pair{Cert: c.pki(name + ".crt"), Key: c.pki(name + ".key")}
+	if _, err := os.Stat(files.Cert); err == nil && !c.Detached {
+		return files, nil
+	}
+	return sign()
+}
+
 // userPair returns the client certificate of a user.
 func (c *Cluster) userPair(name string) pki.Pair {
 	return pki.Pair{Cert: c.pki("user-" + name + ".crt"), Key: c.pki("user-" + name + ".key")}
@@ -234,13 +208,14 @@ func (c *Cluster) writeKubeconfig() error {
 }
 
 func (c *Cluster) writeProvisoKubeconfig() error {
-	identity, err := c.ca.Client("proviso", "system:serviceaccount:"+Namespace+":"+Service,
-		"system:serviceaccounts", "system:serviceaccounts:"+Namespace)
+	identity, err := c.once("proviso", func() (pki.Pair, error) {
+		return c.ca.Client("proviso", "system:serviceaccount:"+Namespace+":"+Service, "system:serviceaccounts", "system:serviceaccounts:"+Namespace)
+	})
 	if err != nil {
 		return err
 	}
 	config := clientcmdapi.NewConfig()
-	config.Clusters["kube-apiserver"] = &clientcmdapi.Cluster{Server: c.KubeAPIServerURL(), CertificateAuthority: c.CAFile()}
+	config.Clusters["kube-apiserver"] = &clientcmdapi.Cluster{Server: cmp.Or(c.KubeAPIServers, c.KubeAPIServerURL()), CertificateAuthority: c.CAFile()}
 	config.AuthInfos["proviso"] = &clientcmdapi.AuthInfo{ClientCertificate: identity.Cert, ClientKey: identity.Key}
 	config.Contexts["proviso"] = &clientcmdapi.Context{Cluster: "kube-apiserver", AuthInfo: "proviso"}
 	config.CurrentContext = "proviso"

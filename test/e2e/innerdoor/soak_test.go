@@ -1,0 +1,300 @@
+//go:build soak
+
+/*
+Copyright The Proviso Authors.
+SPDX-License-Identifier: Apache-2.0
+*/
+
+package innerdoor_test
+
+import (
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/plane"
+)
+
+const (
+	// betweenFaults is the time from the beginning of one fault to the next, and calmAfter the least time from the end of one to the next.
+	betweenFaults, calmAfter = 25 * time.Second, 13 * time.Second
+	// recovery is how long a write that must pass may be refused after a fault: the canaries of each replica come every five seconds, and one round may be lost.
+	recovery = 10 * time.Second
+)
+
+// balancer passes connections on to a server that accepts them, as a Service does.
+type balancer struct {
+	url     string
+	mu      sync.Mutex
+	targets []string
+}
+
+// newBalancer returns a balancer before servers, by their URLs.
+func newBalancer(t *testing.T, urls ...string) *balancer {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	mustBeNil(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	b := &balancer{url: "https://" + listener.Addr().String(), targets: urls}
+	go func() {
+		for near, err := listener.Accept(); err == nil; near, err = listener.Accept() {
+			go b.serve(near)
+		}
+	}()
+	return b
+}
+
+func (b *balancer) add(url string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.targets = append(b.targets, url)
+}
+
+func (b *balancer) serve(near net.Conn) {
+	defer func() { _ = near.Close() }()
+	b.mu.Lock()
+	targets := b.targets
+	b.mu.Unlock()
+	for _, i := range rand.Perm(len(targets)) {
+		far, err := net.DialTimeout("tcp", strings.TrimPrefix(targets[i], "https://"), time.Second)
+		if err != nil {
+			continue
+		}
+		defer func() { _ = far.Close() }()
+		go func() {
+			_, _ = io.Copy(far, near)
+			_ = far.Close()
+		}()
+		_, _ = io.Copy(near, far)
+		return
+	}
+}
+
+// fault is what happens to a server, and is undone.
+type fault struct {
+	what          string
+	server        *cluster.Server
+	began, undone time.Time
+	// refused is how long after it a write was refused that must pass.
+	refused time.Duration
+}
+
+// chaos has the faults, one after the other.
+type chaos struct {
+	mu     sync.Mutex
+	faults []*fault
+}
+
+// cause causes a fault, which undo ends.
+func (c *chaos) cause(what string, server *cluster.Server, do, undo func() error) error {
+	f := &fault{what: what, server: server, began: time.Now()}
+	c.mu.Lock()
+	c.faults = append(c.faults, f)
+	c.mu.Unlock()
+	err := errors.Join(do(), undo())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f.undone = time.Now()
+	return err
+}
+
+// since returns from when on policies may decide a write: a replica, or the store, that was stalled meanwhile has not been told newer ones.
+func (c *chaos) since(sent, answered time.Time) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	from := sent
+	for _, f := range c.faults {
+		if f.what == "stalled" && f.began.Before(answered) && (f.undone.IsZero() || f.undone.Add(slack).After(sent)) && f.began.Before(from) {
+			from = f.began
+		}
+	}
+	return from.Add(-slack)
+}
+
+// missed records that a write was refused that must pass, and reports whether no fault explains it.
+func (c *chaos) missed(sent time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	last := c.faults[len(c.faults)-1]
+	if last.undone.IsZero() || sent.Before(last.undone) {
+		return false
+	}
+	last.refused = max(last.refused, sent.Sub(last.undone))
+	return last.refused > recovery
+}
+
+// count returns the number of faults of a kind.
+func (c *chaos) count(what string) (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, f := range c.faults {
+		if f.what == what {
+			n++
+		}
+	}
+	return n
+}
+
+// soak is a control plane of eight servers, with users who write.
+type soak struct {
+	*plane.Own
+	// servers are all servers; nodes are the kube-apiservers and replicas those of Proviso.
+	servers, nodes, replicas []*cluster.Server
+	// history has when a generation may have allowed a write, and seals when a generation of sealed was Effective, of which sealed is the last.
+	history, seals *history
+	sealed         int
+	changer        *changer
+	chaos          *chaos
+	ledger         *ledger
+	tally          *tally
+	random         *rand.Rand
+	began          time.Time
+}
+
+// newSoak starts three members of etcd, two kube-apiservers, and three replicas of Proviso that run a binary.
+func newSoak(t *testing.T, binary string) *soak {
+	t.Helper()
+	seed, err := strconv.ParseUint(os.Getenv("PROVISO_SOAK_SEED"), 10, 64)
+	if err != nil {
+		seed = rand.Uint64N(1_000_000)
+	}
+	t.Logf("the seed is %d", seed)
+	s := &soak{
+		history: &history{allowed: map[int][]period{}}, seals: &history{allowed: map[int][]period{}}, chaos: &chaos{}, ledger: &ledger{objects: map[string]*object{}},
+		tally: &tally{rows: map[string]*[4]int{}, causes: map[string]*[4]int{}, outages: map[string]time.Duration{}}, random: rand.New(rand.NewPCG(seed, 0)),
+	}
+	s.Own = plane.Prepare(t, cluster.Config{
+		InnerDoor:   &cluster.InnerDoor{Configuration: plane.TestData(t, "inner-door.yaml")},
+		EtcdMembers: 3, SecondKubeAPIServer: true, SharedStore: true, ProvisoBinary: binary, Args: []string{"--barriers"},
+	})
+	doors, api := newBalancer(t, s.FrontDoorURL()), newBalancer(t, s.ProvisoURL())
+	s.InnerDoor.URL, s.KubeAPIServers = doors.url, newBalancer(t, s.Servers[0].URL(), s.Servers[1].URL()).url
+	s.ServicePort, err = strconv.Atoi(api.url[strings.LastIndex(api.url, ":")+1:])
+	mustBeNil(t, err)
+	s.Start(t, s.Up, s.Servers[1].Start)
+	var others []*cluster.Alone
+	for range 2 {
+		a, err := s.Alone(t.Context(), "--feature-gates=ConditionalImpersonation=true", "--barriers")
+		t.Cleanup(a.Stop)
+		mustBeNil(t, err)
+		others = append(others, a)
+		doors.add(a.FrontDoorURL)
+		api.add(a.URL)
+	}
+	s.servers = s.AllServers(others...)
+	s.nodes, s.replicas = s.servers[3:5], s.servers[5:]
+	s.MustKubectl(t, "create", "namespace", demo)
+	s.MustApply(t, plane.TestData(t, "soak.yaml"))
+	s.changer = &changer{history: s.history, admin: s.admin(api.url), rest: 2 * time.Second}
+	s.changer.change(t, func() {})
+	return s
+}
+
+// admin is the administrator at a server.
+func (s *soak) admin(url string) *caller { return (&caller{s.Sender, nil}).at(url) }
+
+// run has users write while policies change, until a function returns. The beginning counts as a fault.
+func (s *soak) run(t *testing.T, meanwhile func()) {
+	t.Helper()
+	if s.began.IsZero() {
+		s.began = time.Now()
+	}
+	mustBeNil(t, s.chaos.cause("begins", s.replicas[0], func() error { return nil }, func() error { return nil }))
+	end := make(chan struct{})
+	var group sync.WaitGroup
+	repeat := func(do func()) {
+		group.Go(func() {
+			for {
+				select {
+				case <-end:
+					return
+				default:
+					do()
+				}
+			}
+		})
+	}
+	for _, a := range s.actors() {
+		repeat(func() { s.write(t, a) })
+	}
+	repeat(func() { s.changer.change(t, func() { time.Sleep(300 * time.Millisecond) }) })
+	repeat(func() { s.changeSeal(t) })
+	repeat(s.sample)
+	defer func() { // also if the test has failed
+		close(end)
+		group.Wait()
+	}()
+	meanwhile()
+}
+
+// faults kills and stalls one server after the other, in turns of a random order. The last replica is only stalled in the second half, so that its memory shows over a longer time.
+func (s *soak) faults(t *testing.T, duration time.Duration) {
+	t.Helper()
+	end, next, turn := s.began.Add(duration), s.began.Add(calmAfter), []*cluster.Server(nil)
+	for {
+		time.Sleep(time.Until(next))
+		if !time.Now().Add(betweenFaults).Before(end) {
+			time.Sleep(time.Until(end))
+			return
+		}
+		if len(turn) == 0 {
+			for _, i := range s.random.Perm(len(s.servers)) {
+				turn = append(turn, s.servers[i])
+			}
+		}
+		server, pause := turn[0], time.Duration(s.random.Int64N(int64(3*time.Second)))
+		turn = turn[1:]
+		began := time.Now()
+		var err error
+		if isKept := server == s.replicas[2] && time.Since(s.began) > duration/2; isKept || s.random.IntN(6) == 0 {
+			pause = 2*time.Second + 2*pause
+			err = s.chaos.cause("stalled", server, server.Stall, func() error { time.Sleep(pause); return server.Resume() })
+		} else {
+			err = s.chaos.cause("killed", server, server.Kill, func() error { time.Sleep(pause); return server.Start(t.Context()) })
+		}
+		if err != nil {
+			t.Errorf("%s: %v", server.Name, err)
+			return
+		}
+		if next = began.Add(betweenFaults); time.Until(next) < calmAfter {
+			next = time.Now().Add(calmAfter)
+		}
+	}
+}
+
+// crash kills all servers, and starts them again.
+func (s *soak) crash(t *testing.T) {
+	t.Helper()
+	for _, server := range s.servers {
+		mustBeNil(t, server.Kill())
+	}
+	mustBeNil(t, s.StartEtcd(t.Context()))
+	for _, server := range s.servers {
+		mustBeNil(t, server.Start(t.Context()))
+	}
+}
+
+// TestSoak kills and stalls the servers of a control plane one after the other while users write and policies change. No write may pass that no policy allows, or
+// that a barrier denies; no acknowledged write may be lost; and writes that must pass must pass again soon after each fault. It writes a report.
+func TestSoak(t *testing.T) {
+	duration, err := time.ParseDuration(os.Getenv("PROVISO_SOAK"))
+	mustBeNil(t, err)
+	s := newSoak(t, "")
+	s.run(t, func() { s.faults(t, duration) })
+	s.verify(t, "at the end")
+	s.crash(t)
+	s.verify(t, "after a crash of all servers")
+	s.report(t)
+	if kills := s.chaos.count("killed"); s.tally.passed < int(duration.Seconds()) || kills == 0 {
+		t.Errorf("%d writes passed, and %d processes were killed: too few to say anything", s.tally.passed, kills)
+	}
+	s.wantBounded(t)
+}

@@ -8,7 +8,6 @@ package policy
 import (
 	"cmp"
 	"context"
-	"errors"
 	"slices"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
@@ -29,8 +28,6 @@ const (
 	costOfAny   = 8 << 10
 	costPerByte = 32
 )
-
-var errPending = errors.New("it has not been compiled yet")
 
 // publish compiles the policies that have changed, and publishes snapshots with them.
 func (c *Controller) publish(ctx context.Context) {
@@ -129,7 +126,7 @@ func (c *Controller) postpone(w waiting, changes map[engine.Key]*engine.Policy) 
 	c.pending[w.key] = w.spec
 	changes[w.key] = nil // a policy with the enforcement Audit decides nothing, and would count errors
 	if w.spec.Enforcement != policyv1alpha1.PolicyEnforcementAudit {
-		changes[w.key] = engine.Broken(w.key, w.spec, errPending)
+		changes[w.key] = engine.Broken(w.key, w.spec, engine.ErrPending)
 	}
 }
 

@@ -361,6 +361,11 @@ func TestBroken(t *testing.T) {
 			if d := partOf(source, false).Decide(t.Context(), podsOf("get")); d.IsDeny() && d.Reason() != "policy=broken reason=Error: its condition does not compile" {
 				t.Errorf("got the reason %q, want one that does not quote the condition", d.Reason())
 			}
+			policies[key] = engine.Broken(key, &spec{Effect: effect, Rules: only, Condition: "no CEL"}, fmt.Errorf("policy: %w", engine.ErrPending))
+			source.Publish(engine.NewBuilder().Apply(policies))
+			if d := partOf(source, false).Decide(t.Context(), podsOf("get")); d.IsDeny() && d.Reason() != "policy=broken reason=Error: it has not been compiled yet" {
+				t.Errorf("got the reason %q of a policy that waits", d.Reason())
+			}
 		})
 	}
 }

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -122,6 +123,9 @@ func NewWithCost(key Key, spec *policyv1alpha1.AuthorizationPolicySpec, compiler
 	return p, cost, err
 }
 
+// ErrPending means that a policy waits to be compiled.
+var ErrPending = errors.New("it has not been compiled yet")
+
 // Broken makes a policy that could not be compiled and has no earlier compilation. With the effect Deny or NoOpinion it
 // denies all requests that its subjects and rules match, and with the effect Allow it grants nothing. With the enforcement Audit it
 // denies nothing. If a subject has an
@@ -133,7 +137,11 @@ func Broken(key Key, spec *policyv1alpha1.AuthorizationPolicySpec, failure error
 	}
 	p.failure = failure
 	// The error quotes the condition, which the users that it denies may not read. The status of the policy has it.
-	p.reason = p.explain(authorization.WordError, "its condition does not compile")
+	text := "its condition does not compile"
+	if errors.Is(failure, ErrPending) {
+		text = ErrPending.Error()
+	}
+	p.reason = p.explain(authorization.WordError, text)
 	return p
 }
 

@@ -158,12 +158,13 @@ func (c *Cluster) role(t *testing.T, template *Template) bool {
 	return true
 }
 
-// wait waits until the outcome of the first request of each kind is as it must be.
+// wait waits until the outcome of the first request of each kind is as it must be, and of each one that impersonates: kube-apiserver remembers for some seconds whom a user
+// could impersonate.
 func (c *Cluster) wait(t *testing.T, template *Template, runner *requests.Runner) {
 	t.Helper()
 	seen := map[string]bool{}
 	for _, row := range template.Requests() {
-		key := Outcome(row, c.FrontDoor)
+		key := Outcome(row, c.FrontDoor) + fmt.Sprint(row.Headers)
 		if want := runner.Want(row); !row.Is(byBudget) && !seen[key] && want != nil && want.Not == 0 {
 			seen[key] = true
 			runner.Await(t, row)

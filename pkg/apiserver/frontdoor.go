@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/component-base/tracing"
 
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
@@ -44,6 +45,8 @@ type FrontDoorConfig struct {
 	MissesWebhooks bool
 	// LeavesConditions says that kube-apiservers that handle conditional decisions get the conditions.
 	LeavesConditions bool
+	// TracerProvider traces the calls of both doors. If nil, they are not traced.
+	TracerProvider tracing.TracerProvider
 	// Namespace reads a namespace for conditions at admission that read namespaceObject. If nil, those conditions fail.
 	Namespace func(name string) (map[string]any, error)
 }
@@ -103,6 +106,7 @@ func (c CompletedConfig) newFrontDoor(decider *frontdoor.Decider) (*frontdoor.Se
 	if err != nil {
 		return nil, err
 	}
+	clients.TracerProvider = config.TracerProvider
 	var routes []frontdoor.Route
 	if config.LeavesConditions {
 		handler, err := innerdoor.NewConditionsHandler(innerdoor.HandlerConfig{

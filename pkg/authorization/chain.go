@@ -159,7 +159,9 @@ func (c *Chain) Decide(ctx context.Context, attributes authorizer.Attributes) De
 
 func (m Member) decide(ctx context.Context, attributes authorizer.Attributes) Set {
 	start := time.Now()
+	ctx, span := startSpan(ctx, m.Name)
 	decision := m.Decider.Decide(ctx, attributes)
+	span.end(decision, func() Decision { return decision })
 	m.measure(start, decision)
 	return memberSet(m.Name, decision).withAuthorOf(m.Decider)
 }

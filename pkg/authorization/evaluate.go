@@ -30,7 +30,10 @@ import (
 // steps never allows a request that an evaluation in one step, with all data, would refuse
 // (docs/adr/0026-half-known-conditions-stay-closed.md).
 func (d Decision) Evaluate(ctx context.Context, evaluator ConditionEvaluator) Decision {
-	return d.evaluate(ctx, evaluator).explained()
+	ctx, span := startSpan(ctx, evaluationSpan)
+	decision := d.evaluate(ctx, evaluator).explained()
+	span.end(decision, func() Decision { return d })
+	return decision
 }
 
 // evaluate is Evaluate, but does not find the reason of a NoOpinion.

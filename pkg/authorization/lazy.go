@@ -78,6 +78,13 @@ func (l *Lazy) Decision() Decision {
 // all members, and does not evaluate such a set. So if an evaluation fails, a request may be
 // denied that its review allows, but never the reverse.
 func (l *Lazy) Evaluate(ctx context.Context, evaluator ConditionEvaluator) Decision {
+	ctx, span := startSpan(ctx, evaluationSpan)
+	decision := l.evaluate(ctx, evaluator)
+	span.end(decision, l.Decision)
+	return decision
+}
+
+func (l *Lazy) evaluate(ctx context.Context, evaluator ConditionEvaluator) Decision {
 	ctx = l.Pin(ctx) // checks that conditions make are answered by what decided the request
 	var trail diagnostics
 	for i := 0; ; i++ {

@@ -13,6 +13,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/component-base/metrics"
 
@@ -262,4 +265,40 @@ func authorLabel(decision authorizer.Decision, err error) string {
 	default:
 		return labelDeny
 	}
+}
+
+const (
+	// tracerName is the instrumentation scope of the spans.
+	tracerName = "github.com/proviso-authz/proviso/pkg/authorization"
+	// evaluationSpan is the name of the span of an evaluation. The span of an authorizer has the name of the authorizer.
+	evaluationSpan = "evaluate conditions"
+
+	decisionKey   = attribute.Key("proviso.decision")
+	conditionsKey = attribute.Key("proviso.conditions")
+)
+
+// span is the part of a trace about one authorizer, or about one evaluation. Others may read traces than may read objects or policies: its
+// attributes are the decision and a number, and an error has no text. It is empty if the request is not traced.
+type span struct{ recorded trace.Span }
+
+// startSpan starts a span below the span of ctx. If that is not recorded, it returns ctx, and costs no more than looking for it.
+func startSpan(ctx context.Context, name string) (context.Context, span) {
+	parent := trace.SpanFromContext(ctx)
+	if !parent.IsRecording() {
+		return ctx, span{}
+	}
+	ctx, recorded := parent.TracerProvider().Tracer(tracerName).Start(ctx, name)
+	return ctx, span{recorded}
+}
+
+// end ends the span with its decision, and with the number of conditions in another one: what the authorizer returned, or what was evaluated.
+func (s span) end(decided Decision, conditional func() Decision) {
+	if s.recorded == nil {
+		return
+	}
+	s.recorded.SetAttributes(decisionKey.String(decided.label()), conditionsKey.Int(len(conditional().allConditions())))
+	if decided.err != nil {
+		s.recorded.SetStatus(codes.Error, "")
+	}
+	s.recorded.End()
 }

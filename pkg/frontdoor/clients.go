@@ -13,9 +13,11 @@ import (
 	"net/http"
 	"slices"
 
+	"go.opentelemetry.io/otel/trace"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/request/x509"
+	"k8s.io/component-base/tracing"
 
 	"github.com/proviso-authz/proviso/pkg/place"
 )
@@ -23,6 +25,9 @@ import (
 // Clients authenticates the clients of the listener: they need a client certificate that a CA has
 // signed, with one of the configured common names.
 type Clients struct {
+	// TracerProvider traces the calls of the clients, below their own spans. If nil, the calls are not traced.
+	TracerProvider trace.TracerProvider
+
 	authenticator *x509.Authenticator
 	names         []string
 }
@@ -53,6 +58,15 @@ func (c *Clients) only(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// traced returns a handler with a span for each call, which has the name of the handler's pattern. It must be behind only: a client chooses whether
+// its calls are recorded.
+func (c *Clients) traced(handler http.Handler) http.Handler {
+	if c.TracerProvider == nil {
+		return handler
+	}
+	return tracing.WithTracing(handler, c.TracerProvider, "")
 }
 
 func fingerprintOf(certificate []byte) string {

@@ -20,11 +20,13 @@ import (
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"k8s.io/apimachinery/pkg/util/wait"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
+	"github.com/proviso-authz/proviso/pkg/door"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
 	"github.com/proviso-authz/proviso/test/testutil/pki"
 )
@@ -52,6 +54,13 @@ func newAuthority(t testing.TB, name string) *pki.Authority {
 var otherRoute = frontdoor.Route{Pattern: "/other/{name}", Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	_, hasDeadline := r.Context().Deadline()
 	_, _ = fmt.Fprintf(w, "%s deadline=%t", r.PathValue("name"), hasDeadline)
+	if r.PathValue("name") == "reads" {
+		ctx, cancel := context.WithTimeout(r.Context(), 100*time.Millisecond)
+		defer cancel()
+		door.SetReadDeadline(ctx, w)
+		_, err := io.ReadAll(r.Body)
+		_, _ = fmt.Fprint(w, err)
+	}
 })}
 
 // TestOtherRoutes asks who reaches another handler of the listener: the same clients, without the deadline of reviews.
@@ -82,6 +91,11 @@ func TestOtherRoutes(t *testing.T) {
 
 func newListener(t testing.TB, door *frontdoor.Decider, names ...string) *listener {
 	t.Helper()
+	return newTracedListener(t, door, nil, names...)
+}
+
+func newTracedListener(t testing.TB, door *frontdoor.Decider, traces trace.TracerProvider, names ...string) *listener {
+	t.Helper()
 	ca := newAuthority(t, "ca")
 	pair, err := ca.Server("server", "127.0.0.1")
 	if err != nil {
@@ -101,6 +115,7 @@ func newListener(t testing.TB, door *frontdoor.Decider, names ...string) *listen
 	if err != nil {
 		t.Fatal(err)
 	}
+	clients.TracerProvider = traces
 	handler := frontdoor.NewHandler(door, clients, otherRoute)
 	server, err := frontdoor.NewServer(serving, handler)
 	if err != nil {

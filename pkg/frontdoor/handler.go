@@ -59,12 +59,12 @@ func NewHandler(decider *Decider, clients *Clients, others ...Route) http.Handle
 func newHandler(decider *Decider, clients *Clients, attributesOf func(*reviewSpec) authorizer.Attributes, others ...Route) http.Handler {
 	RegisterMetrics()
 	own := http.NewServeMux()
-	own.Handle(AuthorizePath, &reviewHandler{decider: decider, limits: newLimits(), audits: newAudits(), attributesOf: attributesOf})
+	own.Handle(AuthorizePath, clients.traced(&reviewHandler{decider: decider, limits: newLimits(), audits: newAudits(), attributesOf: attributesOf}))
 	own.HandleFunc(ReadyPath, decider.ready)
 	mux := http.NewServeMux()
 	mux.Handle("/", withDeadline(own))
 	for _, other := range others {
-		mux.Handle(other.Pattern, other.Handler)
+		mux.Handle(other.Pattern, clients.traced(other.Handler))
 	}
 	//guard:inner-door-clients-without-certificate
 	return withRecovery(clients.only(mux))

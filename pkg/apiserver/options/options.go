@@ -268,14 +268,15 @@ func (o CompletedOptions) applyServing(config *apiserver.Config) error {
 		return err
 	}
 	generic.EffectiveVersion = effectiveVersion{generic.EffectiveVersion}
-	if err := o.Etcd.ApplyTo(&generic.Config); err != nil {
-		return fmt.Errorf("etcd: %w", err)
-	}
 	if err := o.EgressSelector.ApplyTo(&generic.Config); err != nil {
 		return fmt.Errorf("egress selector: %w", err)
 	}
 	if err := o.Traces.ApplyTo(generic.EgressSelector, &generic.Config); err != nil {
 		return fmt.Errorf("tracing: %w", err)
+	}
+	o.Etcd.StorageConfig.Transport.TracerProvider = generic.TracerProvider // as kube-apiserver does
+	if err := o.Etcd.ApplyTo(&generic.Config); err != nil {
+		return fmt.Errorf("etcd: %w", err)
 	}
 	if err := o.SecureServing.ApplyToConfig(&generic.Config); err != nil {
 		return fmt.Errorf("secure serving: %w", err)
@@ -286,8 +287,11 @@ func (o CompletedOptions) applyServing(config *apiserver.Config) error {
 		return err
 	}
 	var innerDoor *manifest.Config
-	if config.ExtraConfig.FrontDoor != nil {
-		innerDoor = config.ExtraConfig.FrontDoor.InnerDoor
+	if frontDoor := config.ExtraConfig.FrontDoor; frontDoor != nil {
+		innerDoor = frontDoor.InnerDoor
+		if o.Traces.ConfigFile != "" {
+			frontDoor.TracerProvider = generic.TracerProvider
+		}
 	}
 	config.ExtraConfig.KubeAPIServers = o.FrontDoor.KubeAPIServers
 	config.ExtraConfig.Barriers = o.Barriers.config(innerDoor)

@@ -110,8 +110,8 @@ RACE := apiserver apiserver/options authorization authorization/engine authoriza
   registration slots
 UNIT = $$(go list ./... | grep -v -e /test/integration -e /test/e2e -e /test/node)
 # Servers and tests collect garbage less often, as long as they are small.
-test-unit test-race test-integration test-e2e test-oldest: export GOGC ?= 400
-test-unit test-race test-integration test-e2e test-oldest: export GOMEMLIMIT ?= 1GiB
+test-unit test-race test-integration test-e2e test-oldest test-versions: export GOGC ?= 400
+test-unit test-race test-integration test-e2e test-oldest test-versions: export GOMEMLIMIT ?= 1GiB
 # Vet is part of make verify.
 GOTEST = go test -count=1 -vet=off
 
@@ -198,7 +198,18 @@ test-e2e: controlplane controller-manager build ## Run the tests against a real 
 
 .PHONY: test-oldest
 test-oldest: controlplane controller-manager oldest build ## Run the tests of managed clusters against the oldest Kubernetes, too; the first time it is built, which takes minutes.
-	PROVISO_OLDEST=1 go test -count=1 -timeout 15m ./test/e2e/managed ./test/e2e/render
+	PROVISO_KUBERNETES="newest oldest" go test -count=1 -timeout 15m ./test/e2e/managed ./test/e2e/render
+
+# The versions of Kubernetes that `make test-versions` tests.
+VERSIONS ?= $(shell awk '/^1/ {print $$1}' hack/controlplane/versions.txt)
+
+.PHONY: test-versions
+test-versions: controlplane build ## Run the main tests of managed clusters against VERSIONS, or those between the oldest Kubernetes and the newest; building each takes minutes.
+	@hack/steps.sh $(VERSIONS:%=test-version-%)
+
+test-version-%:
+	@hack/controlplane/build.sh kube-apiserver-$*
+	PROVISO_KUBERNETES=$* $(GOTEST) -timeout 10m -run '^Test(OneDeployment|Table|Uninstall)$$' ./test/e2e/managed
 
 .PHONY: test-alerts
 test-alerts: controlplane build ## Run Prometheus beside a control plane: each alert fires after its symptom; takes two minutes.

@@ -15,6 +15,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -60,13 +61,13 @@ const listed = `resources:
 // newCluster prepares the dev cluster, or the managed one if mode is not empty.
 func newCluster(root, mode string) (*cluster.Cluster, error) {
 	config := cluster.Config{
-		Dir:       directory(root, mode),
-		Bin:       filepath.Join(root, "_output", "bin"),
-		Manifests: filepath.Join(root, "artifacts"),
-		Detached:  true,
-		Managed:   mode != "",
-		Oldest:    mode == "managed-oldest",
-		Log:       func(format string, args ...any) { fmt.Printf("  "+format+"\n", args...) },
+		Dir:        directory(root, mode),
+		Bin:        filepath.Join(root, "_output", "bin"),
+		Manifests:  filepath.Join(root, "artifacts"),
+		Detached:   true,
+		Managed:    mode != "",
+		Kubernetes: strings.TrimPrefix(mode, "managed-"),
+		Log:        func(format string, args ...any) { fmt.Printf("  "+format+"\n", args...) },
 	}
 	if mode == "" {
 		// The dev cluster has what is off by default.

@@ -15,7 +15,7 @@ import (
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
-// becomes waits until carol's request is "allowed" or "denied", and returns how long it took.
+// becomes waits until carol's request is "allowed", "warned" or "denied", and returns how long it took.
 func (r *rig) becomes(t *testing.T, state string) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -54,6 +54,10 @@ func testController(t *testing.T, r *rig) {
 		t.Errorf("got the status %q", got)
 	}
 	r.tells(t, "ClusterAuthorizationPolicy host-network BarrierWritten")
+	r.MustKubectl(t, "patch", "clusterauthorizationpolicy/host-network", "--type=merge", `-p={"spec":{"enforcement":"Audit"}}`)
+	r.becomes(t, "warned")
+	r.MustKubectl(t, "patch", "clusterauthorizationpolicy/host-network", "--type=merge", `-p={"spec":{"enforcement":"Enforce"}}`)
+	r.becomes(t, "denied")
 	name := "validatingadmissionpolicy/host-network.cluster.policy.proviso.dev"
 	r.MustKubectl(t, "patch", name, "--type=merge", `-p={"spec":{"validations":[{"expression":"true"}]}}`)
 	took := poll.Eventually(t, "a change is undone", func() string {

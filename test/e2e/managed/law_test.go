@@ -73,8 +73,8 @@ type serverLaw struct {
 	barriers *barrier.Compiler
 	oracle   *barrierlaw.Oracle
 
-	// isOldest says that expressions may have functions that this kube-apiserver does not have.
-	isOldest bool
+	// isOld says that expressions may have functions that this kube-apiserver does not have.
+	isOld bool
 
 	sent, refused, invalid int
 }
@@ -87,7 +87,7 @@ func newServerLaw(t *testing.T, r *rig) *serverLaw {
 		t.Fatal(err)
 	}
 	config.QPS, config.WarningHandler = -1, rest.NoWarnings{}
-	l := &serverLaw{sender: r.Sender, isOldest: r.Oldest}
+	l := &serverLaw{sender: r.Sender, isOld: r.IsOld()}
 	if l.client, err = kubernetes.NewForConfig(config); err != nil {
 		t.Fatal(err)
 	}
@@ -156,8 +156,8 @@ func (l *serverLaw) apply(t *testing.T, first int, pairs []pair) {
 			return
 		}
 		_, err := policies.Create(t.Context(), b.Policy, metav1.CreateOptions{})
-		if l.isOldest && apierrors.IsInvalid(err) && strings.Contains(err.Error(), "undeclared reference") {
-			b.Policy = nil // a function that the oldest Kubernetes does not have
+		if l.isOld && apierrors.IsInvalid(err) && strings.Contains(err.Error(), "undeclared reference") {
+			b.Policy = nil // a function that this Kubernetes does not have
 			return
 		}
 		if err != nil {

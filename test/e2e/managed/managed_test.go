@@ -32,23 +32,25 @@ func TestMain(m *testing.M) {
 // onEachKubernetes runs a test on a managed cluster with each kube-apiserver that is built.
 func onEachKubernetes(t *testing.T, test func(*testing.T, *rig)) {
 	t.Helper()
-	onEach(t, (*cluster.Cluster).Up, test)
+	onEach(t, cluster.Config{Deployment: true}, (*cluster.Cluster).Up, test)
 }
 
 // onEachKubernetesAlone is onEachKubernetes without Proviso.
 func onEachKubernetesAlone(t *testing.T, test func(*testing.T, *rig)) {
 	t.Helper()
-	onEach(t, func(c *cluster.Cluster, ctx context.Context) error {
+	onEach(t, cluster.Config{}, func(c *cluster.Cluster, ctx context.Context) error {
 		return errors.Join(c.StartEtcd(ctx), c.StartKubeAPIServer(ctx))
 	}, test)
 }
 
-func onEach(t *testing.T, up func(*cluster.Cluster, context.Context) error, test func(*testing.T, *rig)) {
+func onEach(t *testing.T, config cluster.Config, up func(*cluster.Cluster, context.Context) error, test func(*testing.T, *rig)) {
 	t.Helper()
 	for _, kubernetes := range cluster.BuiltKubernetes(filepath.Join("..", "..", "..", "_output", "bin")) {
-		t.Run(kubernetes.Name, func(t *testing.T) {
+		t.Run(kubernetes, func(t *testing.T) {
 			t.Parallel()
-			test(t, newRig(t, cluster.Config{Deployment: true, Managed: true, Oldest: kubernetes.Oldest}, up))
+			own := config
+			own.Managed, own.Kubernetes = true, kubernetes
+			test(t, newRig(t, own, up))
 		})
 	}
 }

@@ -7,7 +7,6 @@ package managed_test
 
 import (
 	"context"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -19,14 +18,10 @@ import (
 // fields without it. Then another server takes over a group.
 func TestMappings(t *testing.T) {
 	t.Parallel()
-	for _, kubernetes := range cluster.BuiltKubernetes(filepath.Join("..", "..", "..", "_output", "bin")) {
-		t.Run(kubernetes.Name, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, cluster.Config{Managed: true, Oldest: kubernetes.Oldest, Args: []string{"--barriers", "--feature-gates=FineGrainedAuthorization=true"}}, (*cluster.Cluster).Up)
-			testMappings(t, r)
-			testTakenOver(t, r)
-		})
-	}
+	onEach(t, cluster.Config{Args: []string{"--barriers", "--feature-gates=FineGrainedAuthorization=true"}}, (*cluster.Cluster).Up, func(t *testing.T, r *rig) {
+		testMappings(t, r)
+		testTakenOver(t, r)
+	})
 }
 
 // TestMappingsWithFrontDoor is TestMappings where kube-apiserver asks the front door before RBAC, also for the verb of a field.

@@ -34,7 +34,11 @@ func (r *rig) barriers(t *testing.T) string {
 // TestUninstall removes Proviso in the documented order and, after another start, in the worst order.
 func TestUninstall(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, cluster.Config{Managed: true, Args: []string{"--barriers"}}, (*cluster.Cluster).Up)
+	onEach(t, cluster.Config{Args: []string{"--barriers"}}, (*cluster.Cluster).Up, testUninstall)
+}
+
+func testUninstall(t *testing.T, r *rig) {
+	t.Helper()
 	r.MustApply(t, plane.TestData(t, "writer.yaml"))
 	r.MustApply(t, table(t, "host-network.yaml").Manifest())
 	r.becomes(t, "denied")

@@ -30,16 +30,16 @@ type rig struct{ *plane.Own }
 func onEachKubernetes(t *testing.T, test func(*testing.T, *rig)) {
 	t.Helper()
 	for _, kubernetes := range cluster.BuiltKubernetes(filepath.Join("..", "..", "..", "_output", "bin")) {
-		t.Run(kubernetes.Name, func(t *testing.T) {
+		t.Run(kubernetes, func(t *testing.T) {
 			t.Parallel()
-			test(t, newRig(t, kubernetes.Oldest))
+			test(t, newRig(t, kubernetes))
 		})
 	}
 }
 
-func newRig(t *testing.T, oldest bool) *rig {
+func newRig(t *testing.T, kubernetes string) *rig {
 	t.Helper()
-	r := &rig{plane.Prepare(t, cluster.Config{Managed: true, Oldest: oldest})}
+	r := &rig{plane.Prepare(t, cluster.Config{Managed: true, Kubernetes: kubernetes})}
 	r.Start(t, r.StartEtcd, r.StartKubeAPIServer)
 	r.MustApply(t, plane.TestData(t, "setup.yaml"))
 	return r
@@ -202,7 +202,7 @@ func checkTampering(t *testing.T, r *rig, render string) {
 // TestDocument runs the commands of the document in one shell, in order. The refusal that it shows is one that the table has.
 func TestDocument(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, false)
+	r := newRig(t, "")
 	content, err := os.ReadFile(filepath.Join(r.Repository, "docs", "kubectl-proviso.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -222,7 +222,7 @@ func TestDocument(t *testing.T) {
 // TestReaders has the commands that change nothing run beside each other on one cluster.
 func TestReaders(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, false)
+	r := newRig(t, "")
 	for _, group := range []string{"can-i", "others", "lint", "explain"} {
 		t.Run(group, func(t *testing.T) {
 			t.Parallel()

@@ -88,9 +88,9 @@ type Config struct {
 	// Managed runs kube-apiserver without any flag or file for Proviso, as managed clusters do, and proviso-apiserver without front door
 	// and inner door, with the permissions of Manifests/overlays/managed. With Deployment it runs as configured by the Deployment there.
 	Managed bool
-	// Oldest runs the binary kube-apiserver-oldest, the kube-apiserver of the oldest Kubernetes with which Proviso works. It needs
-	// Managed.
-	Oldest bool
+	// Kubernetes is the name of kube-apiserver in hack/controlplane/versions.txt, with which its binary ends. It needs Managed. The newest one has no
+	// name, or newest.
+	Kubernetes string
 	// ServicePort is the port of a balancer before the main ports of all replicas, which the APIServices name. Zero means the port of Proviso.
 	ServicePort int
 	// KubeAPIServers is the URL of a balancer before all kube-apiservers, which Proviso calls. Empty means the first one's.
@@ -128,7 +128,7 @@ func New(config Config) (*Cluster, error) {
 	if config.Log == nil {
 		config.Log = func(string, ...any) {}
 	}
-	if config.Oldest && !config.Managed || config.Managed && config.InnerDoor != nil {
+	if config.IsOld() && !config.Managed || config.Managed && config.InnerDoor != nil {
 		return nil, errors.New("an old kube-apiserver needs a managed cluster, which has no inner door")
 	}
 	c := &Cluster{Config: config}

@@ -16,9 +16,6 @@ import (
 	"github.com/proviso-authz/proviso/test/testutil/pki"
 )
 
-// OldestKubeAPIServer is the binary of Config.Oldest, which hack/controlplane/build.sh builds by this name.
-const OldestKubeAPIServer = "kube-apiserver-oldest"
-
 // KubeAPIServer is a kube-apiserver of a cluster. Its methods must not be called concurrently.
 type KubeAPIServer struct {
 	// Args are additional arguments. They apply from the next start.
@@ -147,8 +144,8 @@ func (s *KubeAPIServer) Start(ctx context.Context) error {
 	}
 	args = slices.Concat(args, c.storeArgs(c.EtcdURL()), doors, c.KubeAPIServerArgs, s.Args)
 	binary := "kube-apiserver"
-	if c.Oldest {
-		binary = OldestKubeAPIServer
+	if c.IsOld() {
+		binary += "-" + c.Kubernetes
 	}
 	if err := s.process.start(c.binary(binary), args, nil); err != nil {
 		return err

@@ -8,22 +8,22 @@ package cluster
 import (
 	"os"
 	"path/filepath"
+	"strings"
 )
 
-// Kubernetes is a kube-apiserver that tests of managed clusters run.
-type Kubernetes struct {
-	// Name is newest or oldest.
-	Name string
-	// Oldest is for Config.Oldest.
-	Oldest bool
+const newest = "newest"
+
+// BuiltKubernetes returns the names of the kube-apiservers that tests of managed clusters run, for Config.Kubernetes: those in PROVISO_KUBERNETES, which
+// `make test-oldest` and `make test-versions` set, or else the newest, and the oldest if its binary is in the directory bin, since building it takes minutes.
+func BuiltKubernetes(bin string) []string {
+	if named := strings.Fields(os.Getenv("PROVISO_KUBERNETES")); len(named) > 0 {
+		return named
+	}
+	if _, err := os.Stat(filepath.Join(bin, "kube-apiserver-oldest")); err == nil {
+		return []string{newest, "oldest"}
+	}
+	return []string{newest}
 }
 
-// BuiltKubernetes returns the newest kube-apiserver, and the oldest if its binary is in the directory bin. Building the oldest takes minutes, so
-// that only `make test-oldest` and the demo do it. With PROVISO_OLDEST, which `make test-oldest` sets, it is always returned.
-func BuiltKubernetes(bin string) []Kubernetes {
-	built := []Kubernetes{{Name: "newest"}}
-	if _, err := os.Stat(filepath.Join(bin, OldestKubeAPIServer)); err == nil || os.Getenv("PROVISO_OLDEST") != "" {
-		built = append(built, Kubernetes{Name: "oldest", Oldest: true})
-	}
-	return built
-}
+// IsOld reports whether the kube-apiserver is not the newest one.
+func (c *Config) IsOld() bool { return c.Kubernetes != "" && c.Kubernetes != newest }

@@ -24,6 +24,7 @@ import (
 	genericfeatures "k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	eventsv1 "k8s.io/client-go/kubernetes/typed/events/v1"
 	restclient "k8s.io/client-go/rest"
 
 	authorizationapi "github.com/proviso-authz/proviso/apis/authorization"
@@ -341,6 +342,12 @@ func (c CompletedConfig) New() (*Server, error) {
 	return &Server{GenericAPIServer: generic, FrontDoor: frontDoor}, nil
 }
 
+// eventQPS and eventBurst have room for an event about each of some thousand policies that stop working at the same time. eventTimeout bounds one request.
+const (
+	eventQPS, eventBurst = 100, 200
+	eventTimeout         = 10 * time.Second
+)
+
 // runPolicies adds the controllers that keep policies and mappings up to date while the server runs, and their readiness
 // checks. The controller of policies waits for LoadPolicies.
 func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer, revisions map[string]revision, types *typechecking.Checker, places *statusPlaces, others *otherServers, barriers *barriers) error {
@@ -357,8 +364,12 @@ func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer,
 	if err != nil {
 		return err
 	}
+	events, startEvents, err := c.newEvents(policy.EventsController)
+	if err != nil {
+		return err
+	}
 	policies, err := policy.NewController(policy.Config{
-		Client: client, Compiler: c.policies, Source: c.extra.Policies, Types: types, StalenessBound: c.extra.PolicyStalenessBound,
+		Client: client, Events: events, Compiler: c.policies, Source: c.extra.Policies, Types: types, StalenessBound: c.extra.PolicyStalenessBound,
 		Server: c.enforcementServer(places, barriers), End: c.extra.End,
 		Revision: func(ctx context.Context, resource string) (uint64, error) { return revisions[resource](ctx) },
 	})
@@ -380,6 +391,7 @@ func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer,
 			if !c.waitForPolicies(hook) {
 				return
 			}
+			startEvents(hook)
 			go places.run(hook, func() {
 				recheck()
 				configurations.Recheck()
@@ -388,6 +400,21 @@ func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer,
 		}()
 		return nil
 	})
+}
+
+// newEvents returns the recorder of events of a controller, and what has it send them to kube-apiserver. Without a client of kube-apiserver there are none.
+func (c CompletedConfig) newEvents(reportingController string) (recorder controller.Recorder, start func(context.Context), err error) {
+	if c.kubeAPIServer == nil {
+		return nil, func(context.Context) {}, nil
+	}
+	config := restclient.CopyConfig(c.kubeAPIServer)
+	config.QPS, config.Burst, config.Timeout = eventQPS, eventBurst, eventTimeout
+	client, err := eventsv1.NewForConfig(config)
+	if err != nil {
+		return nil, nil, fmt.Errorf("client of events: %w", err)
+	}
+	events := controller.NewEvents(client, reportingController)
+	return events, events.Start, nil
 }
 
 // enforcementServer describes to the status of policies where requests are decided.

@@ -40,6 +40,8 @@ type Config struct {
 	Types *typechecking.Checker
 	// Server describes where requests are decided, for the status of policies.
 	Server enforcementstatus.Server
+	// Events receives an event when a policy stops working, and when it works again. It may be nil.
+	Events controller.Recorder
 	// StalenessBound is how long the store may be out of reach before Allow policies grant
 	// nothing. It must be positive.
 	StalenessBound time.Duration
@@ -64,6 +66,8 @@ type Controller struct {
 	mu      sync.Mutex
 	dirty   map[engine.Key]bool
 	results map[engine.Key]result
+	// broken has the policies whose stored status said that they do not work, and has not said since that they do.
+	broken map[engine.Key]types.UID
 
 	// pending has the specifications of policies that wait to be compiled and fail closed until then. Only publish uses it.
 	pending map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec
@@ -92,7 +96,7 @@ func NewController(config Config) (c *Controller, err error) {
 	if config.Client == nil || config.Compiler == nil || config.Source == nil || config.Revision == nil {
 		return nil, errors.New("a controller of policies needs a client, a compiler, a source, and the revision of the store")
 	}
-	c = &Controller{config: config, builder: engine.NewBuilder(), dirty: map[engine.Key]bool{}, results: map[engine.Key]result{}, pending: map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec{}}
+	c = &Controller{config: config, builder: engine.NewBuilder(), dirty: map[engine.Key]bool{}, results: map[engine.Key]result{}, broken: map[engine.Key]types.UID{}, pending: map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec{}}
 	c.pace.Burst = controller.StatusBurst
 	c.Controller, err = controller.New(controller.Config[engine.Key]{
 		Name: "policies", QueueName: "policy_status", Objects: "policies", Client: config.Client,
@@ -121,7 +125,7 @@ func (c *Controller) revisionOf(resource string) controller.Revision {
 
 // observe notes that a policy has changed.
 func (c *Controller) observe(obj any) {
-	key, _, ok := policyOf(obj)
+	key, p, ok := policyOf(obj)
 	if !ok {
 		utilruntime.HandleError(fmt.Errorf("not a policy: %T", obj))
 		return
@@ -129,6 +133,7 @@ func (c *Controller) observe(obj any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.dirty[key] = true
+	c.noteEffect(key, p)
 }
 
 func (c *Controller) isPublished() bool { return c.config.Source.Snapshot() != nil }
@@ -234,6 +239,7 @@ func (c *Controller) forget(key engine.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.results, key)
+	delete(c.broken, key)
 	c.pace.Forget(key)
 	c.auditPace.Forget(key)
 }

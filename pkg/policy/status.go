@@ -97,11 +97,13 @@ func (c *Controller) writeStatus(ctx context.Context, key engine.Key) error {
 	if apiequality.Semantic.DeepEqual(status, p.status) {
 		return incomplete
 	}
+	recordEvent := c.effectEvent(key, p, status)
 	if err := c.updateStatus(ctx, key, p, status); err != nil {
 		//guard:policy-counts-not-written
 		r.counts.Return(counted)
 		return err
 	}
+	recordEvent()
 	if !counted.IsZero() {
 		c.auditPace.Wrote(key, anyGeneration)
 	}

@@ -15,15 +15,12 @@ import (
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
@@ -56,25 +53,12 @@ type Config struct {
 	Namespace string
 	// Changed is called after a state has changed. It must not block.
 	Changed func()
-	// Events receives the events about policies. If nil, they are sent to kube-apiserver, those about cluster-scoped policies to the
-	// namespace default.
-	Events Recorder
+	// Events receives the events about policies. If nil, they are sent to kube-apiserver.
+	Events controller.Recorder
 	// Elect calls lead whenever this process is the leader, with a context that ends when it is not any more. If nil, a Lease decides.
 	Elect func(ctx context.Context, lead func(context.Context))
 	// Clock may be nil.
 	Clock clock.WithTicker
-}
-
-// Recorder records events.
-type Recorder interface {
-	Event(regarding *corev1.ObjectReference, eventType, reason, action, note string)
-}
-
-// sender sends events to kube-apiserver.
-type sender struct{ events.EventRecorder }
-
-func (s sender) Event(regarding *corev1.ObjectReference, eventType, reason, action, note string) {
-	s.Eventf(regarding, nil, eventType, reason, action, "%s", note)
 }
 
 // Controller keeps the barriers of stored policies as they must be. Run must be called once.
@@ -91,7 +75,7 @@ type Controller struct {
 	queues   queues
 	pace     *pace
 	// sendEvents sends the events to kube-apiserver until its context ends. It is nil if Config.Events receives them.
-	sendEvents func(context.Context) error
+	sendEvents func(context.Context)
 	// lead is the context of the leader, nil if this process is not the leader.
 	lead     atomic.Pointer[context.Context]
 	sentinel sentinel
@@ -121,8 +105,8 @@ func New(config Config) (c *Controller, err error) {
 	}
 	c.waiting.Store(int32(len(c.queues)))
 	if config.Events == nil {
-		broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: config.KubeAPIServer.EventsV1()})
-		c.config.Events, c.sendEvents = sender{broadcaster.NewRecorder(runtime.NewScheme(), "proviso.dev/barriers")}, broadcaster.StartRecordingToSinkWithContext
+		sent := controller.NewEvents(config.KubeAPIServer.EventsV1(), "proviso.dev/barriers")
+		c.config.Events, c.sendEvents = sent, sent.Start
 	}
 	if c.config.Elect == nil {
 		c.config.Elect = c.elect
@@ -306,9 +290,7 @@ func (c *Controller) Run(ctx context.Context) {
 	defer group.Wait()
 	defer c.queues.ShutDown()
 	if c.sendEvents != nil {
-		if err := c.sendEvents(ctx); err != nil {
-			klog.FromContext(ctx).Error(err, "Cannot send events about barriers")
-		}
+		c.sendEvents(ctx)
 	}
 	if !cache.WaitForCacheSync(ctx.Done(), append(c.synced, c.isLoaded)...) {
 		return

@@ -188,6 +188,12 @@ recording: ## Make the recording of the demo in docs/pictures again; leaves the 
 	go run ./hack/recording <$(OUTPUT)/pictures/demo.txt >$(OUTPUT)/pictures/demo.svg
 	cp $(OUTPUT)/pictures/demo.svg docs/pictures/demo.svg
 
+.PHONY: dashboard
+dashboard: controlplane build ## Make the picture of the dashboard in docs/pictures again, from what make test-alerts causes; needs Prometheus.
+	@mkdir -p $(OUTPUT)/pictures
+	PROVISO_ALERTS=1 PROVISO_REQUIRE_PROMETHEUS=1 PROVISO_PICTURES=$(OUTPUT)/pictures $(GOTEST) -timeout 10m -run '^TestAlerts$$' ./test/e2e/innerdoor
+	cp $(OUTPUT)/pictures/dashboard.svg docs/pictures/dashboard.svg
+
 .PHONY: test-integration
 test-integration: ## Run the tests of the server in one process with its embedded etcd.
 	CGO_ENABLED=1 $(GOTEST) -race -timeout 10m ./test/integration/...

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package architecture_test
 
 import (
+	"encoding/xml"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
 	"github.com/proviso-authz/proviso/test/testutil/monitoring"
@@ -81,6 +83,46 @@ func TestQueriesUseMetrics(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestPictureOfDashboard compares the picture with the dashboard: it must have each panel, with data.
+func TestPictureOfDashboard(t *testing.T) {
+	t.Parallel()
+	content, err := os.ReadFile(filepath.Join(root(t), "docs", "pictures", "dashboard.svg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var svg struct {
+		Panels []struct {
+			Texts []struct {
+				Class string `xml:"class,attr"`
+				Text  string `xml:",chardata"`
+			} `xml:"text"`
+			Lines []struct{} `xml:"polyline"`
+		} `xml:"g"`
+	}
+	if err := xml.Unmarshal(content, &svg); err != nil {
+		t.Fatal(err)
+	}
+	var got, want []string
+	for _, panel := range svg.Panels {
+		drawn := panel.Texts[0].Text
+		for _, text := range panel.Texts {
+			if text.Class == "stat" {
+				drawn += " stat"
+			}
+		}
+		if len(panel.Lines) > 0 {
+			drawn += " timeseries"
+		}
+		got = append(got, drawn)
+	}
+	for _, panel := range monitoring.ReadPanels(t, root(t)) {
+		want = append(want, strings.TrimSuffix(panel.Title+" "+panel.Type, " row"))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("run make dashboard: (-want +got)\n%s", diff)
 	}
 }
 

@@ -98,6 +98,7 @@ func TestAlerts(t *testing.T) {
 		t.Logf("%s: %v after %s", step.name, step.alerts, time.Since(began).Round(time.Second))
 	}
 	w.wantQueries(t)
+	w.draw(t)
 	if err := w.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +260,7 @@ func (w *watched) startPrometheus(t *testing.T, program string) *monitoring.Rule
 	cmd.Stdout, cmd.Stderr = log, log
 	mustBeNil(t, cmd.Start())
 	t.Cleanup(func() {
-		targets, _ := w.get(context.WithoutCancel(t.Context()), "targets", "")
+		targets, _ := w.get(context.WithoutCancel(t.Context()), "targets", nil)
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		if t.Failed() {
@@ -357,8 +358,8 @@ func (w *watched) refusesOthers(t *testing.T, path string) {
 }
 
 // get returns the data of an answer of Prometheus.
-func (w *watched) get(ctx context.Context, path, query string) (json.RawMessage, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, w.prometheus+"/api/v1/"+path+"?query="+url.QueryEscape(query), http.NoBody)
+func (w *watched) get(ctx context.Context, path string, parameters url.Values) (json.RawMessage, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, w.prometheus+"/api/v1/"+path+"?"+parameters.Encode(), http.NoBody)
 	if err != nil {
 		return nil, err
 	}
@@ -382,7 +383,7 @@ func (w *watched) get(ctx context.Context, path, query string) (json.RawMessage,
 
 // query returns the series of a query, as their labels.
 func (w *watched) query(ctx context.Context, query string) (series []map[string]string, err error) {
-	answer, err := w.get(ctx, "query", query)
+	answer, err := w.get(ctx, "query", url.Values{"query": {query}})
 	if err != nil {
 		return nil, err
 	}
@@ -425,6 +426,28 @@ func (w *watched) wantQueries(t *testing.T) {
 			t.Errorf("the panel %q has no series, %v: %s", query.Panel, err, query.Expr)
 		}
 	}
+}
+
+// draw draws the dashboard with what has happened since the start of the test, if make dashboard wants the picture.
+func (w *watched) draw(t *testing.T) {
+	t.Helper()
+	dir := os.Getenv("PROVISO_PICTURES")
+	if dir == "" {
+		return
+	}
+	p := &monitoring.Picture{Start: w.scraped, End: time.Now(), Step: 2 * time.Second}
+	p.Query = func(expr string) ([]monitoring.Series, error) {
+		answer, err := w.get(t.Context(), "query_range", url.Values{
+			"query": {shorten(expr, 10*time.Second)}, "start": {p.Start.Format(time.RFC3339Nano)}, "end": {p.End.Format(time.RFC3339Nano)}, "step": {p.Step.String()},
+		})
+		if err != nil {
+			return nil, err
+		}
+		return monitoring.ReadSeries(answer)
+	}
+	svg, err := p.Draw(monitoring.ReadPanels(t, w.Repository))
+	mustBeNil(t, err)
+	mustBeNil(t, os.WriteFile(filepath.Join(dir, "dashboard.svg"), svg, 0o600))
 }
 
 // causeWarnings stores a policy that is not effective and one that is too expensive, and has certificates of the server and of a client expire soon.

@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package monitoring reads the alerts and the dashboard in artifacts/monitoring, and finds the programs of Prometheus.
+// Package monitoring reads the alerts and the dashboard in artifacts/monitoring, draws the dashboard, and finds the programs of Prometheus.
 package monitoring
 
 import (
@@ -97,23 +97,22 @@ type Query struct{ Panel, Expr string }
 // ReadQueries returns the queries of the dashboard.
 func ReadQueries(t *testing.T, repository string) (queries []Query) {
 	t.Helper()
-	var dashboard struct {
-		Panels []struct {
-			Title   string `json:"title"`
-			Targets []struct {
-				Expr string `json:"expr"`
-			} `json:"targets"`
-		} `json:"panels"`
-	}
-	if err := json.Unmarshal(read(t, repository, "dashboard.json"), &dashboard); err != nil {
-		t.Fatal(err)
-	}
-	for _, panel := range dashboard.Panels {
+	for _, panel := range ReadPanels(t, repository) {
 		for _, target := range panel.Targets {
 			queries = append(queries, Query{panel.Title, target.Expr})
 		}
 	}
 	return queries
+}
+
+// ReadPanels returns the panels of the dashboard.
+func ReadPanels(t *testing.T, repository string) []Panel {
+	t.Helper()
+	var dashboard struct{ Panels []Panel }
+	if err := json.Unmarshal(read(t, repository, "dashboard.json"), &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	return dashboard.Panels
 }
 
 func read(t *testing.T, repository, name string) []byte {

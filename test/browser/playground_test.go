@@ -243,7 +243,7 @@ func TestPlayground(t *testing.T) {
 			{"#near-miss", `set spec.storageClassName to "dev" (now "gold")`},
 			{"#tree", "Allow policy alice-dev-volumes: its condition is false"},
 			{"#tree", `object.spec.storageClassName = "gold"`},
-			{"#conditions", "spec.storageClassName is dev"},
+			{"#conditions", `spec.storageClassName is dev and metadata.annotations["volume.beta.kubernetes.io/storage-class"] is not set`},
 			{"#barriers", "only a Deny policy has a barrier"},
 			{"#at-authorization", "yes, if"},
 			{"#with-object", "no"},

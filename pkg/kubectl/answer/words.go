@@ -23,6 +23,7 @@ import (
 //	object.spec.x == "dev"                           spec.x is dev
 //	oldObject.spec.?x.orValue("") != "dev"           stored spec.x is not dev
 //	has(object.spec.x) && object.spec.x in ["a"]     spec.x is set and spec.x is one of a
+//	!("a" in object.metadata.?labels.orValue({}))    metadata.labels["a"] is not set
 //
 // A simple condition is a comparison of one field with a literal, or several of them that are all joined by && or all by ||.
 func Words(condition string) string {
@@ -124,6 +125,9 @@ func comparison(e ast.Expr) (string, bool) {
 func call(c ast.CallExpr) (string, bool) {
 	args := c.Args()
 	switch name := c.FunctionName(); {
+	case name == operators.LogicalNot && args[0].Kind() == ast.CallKind:
+		f, ok := keyOf(args[0].AsCall())
+		return f.name + " is not set", ok
 	case name == operators.LogicalNot && args[0].Kind() == ast.SelectKind:
 		return selected(args[0], "is not set", "is false")
 	case comparisons[name] != "" && len(args) == 2:
@@ -131,9 +135,12 @@ func call(c ast.CallExpr) (string, bool) {
 	case name == operators.In && args[1].Kind() == ast.ListKind:
 		return oneOf(args[0], args[1].AsList())
 	case name == operators.In:
+		if f, ok := keyOf(c); ok {
+			return f.name + " is set", true
+		}
 		value, isLiteral := literal(args[0])
 		f, ok := leafOf(args[1])
-		return f.name + " contains " + value, ok && isLiteral && !f.isOptional && (f.absent == nil || isEmptyList(f.absent))
+		return f.name + " contains " + value, ok && isLiteral && !f.isOptional && (f.absent == nil || isEmpty(f.absent, ast.ListKind))
 	case methods[name] != "" && c.IsMemberFunction() && len(args) == 1:
 		value, isLiteral := literal(args[0])
 		f, ok := leafOf(c.Target())
@@ -143,6 +150,16 @@ func call(c ast.CallExpr) (string, bool) {
 		return f.name + " is set", ok && f.isOptional
 	}
 	return "", false
+}
+
+// keyOf returns the value of a map that an expression tests for a key. That it is a map shows only in its value if it is absent: {}.
+func keyOf(c ast.CallExpr) (field, bool) {
+	if c.FunctionName() != operators.In || c.Args()[0].Kind() != ast.LiteralKind {
+		return field{}, false
+	}
+	key, isText := c.Args()[0].AsLiteral().(types.String)
+	f, ok := leafOf(c.Args()[1])
+	return f.at(string(key)), ok && isText && !f.isOptional && f.absent != nil && isEmpty(f.absent, ast.MapKind)
 }
 
 // compared returns the words of a comparison. A value for an absent field must not change their meaning: an absent field is not the
@@ -208,6 +225,12 @@ func (f field) child(name string) field {
 	return f
 }
 
+// at is the value of a key of a field that is a map.
+func (f field) at(key string) field {
+	f.name += fmt.Sprintf("[%q]", key)
+	return f
+}
+
 // leafOf is fieldOf, but the object as a whole is no field.
 func leafOf(e ast.Expr) (field, bool) {
 	f, ok := fieldOf(e)
@@ -251,7 +274,7 @@ func fieldOfCall(c ast.CallExpr) (field, bool) {
 		if name == operators.OptSelect {
 			f = f.child(string(key))
 		} else {
-			f.name += fmt.Sprintf("[%q]", string(key))
+			f = f.at(string(key))
 		}
 		f.isOptional = f.isOptional || name != operators.Index
 		return f, isText
@@ -261,17 +284,17 @@ func fieldOfCall(c ast.CallExpr) (field, bool) {
 			return field{}, false
 		}
 		f.isOptional, f.absent = false, args[0]
-		return f, args[0].Kind() == ast.LiteralKind || isEmptyList(args[0])
+		return f, args[0].Kind() == ast.LiteralKind || isEmpty(args[0], ast.ListKind) || isEmpty(args[0], ast.MapKind)
 	}
 	return field{}, false
 }
 
-// isEmptyList reports whether an expression is [] or dyn([]).
-func isEmptyList(e ast.Expr) bool {
+// isEmpty reports whether an expression is a list or a map without elements, or dyn() of one.
+func isEmpty(e ast.Expr, kind ast.ExprKind) bool {
 	if e.Kind() == ast.CallKind && e.AsCall().FunctionName() == "dyn" {
 		e = e.AsCall().Args()[0]
 	}
-	return e.Kind() == ast.ListKind && len(e.AsList().Elements()) == 0
+	return e.Kind() == kind && (kind == ast.ListKind && len(e.AsList().Elements()) == 0 || kind == ast.MapKind && len(e.AsMap().Entries()) == 0)
 }
 
 // literal returns a literal as people write it. Texts that could be misread have quotes.

@@ -76,9 +76,9 @@ type SubjectAccessReviewSpec struct {
 	// UID identifies the user even if the name changes.
 	UID string
 
-	// ConditionalAuthorization requests conditions. If it is not set, the answer has no
-	// conditions: a conditional decision becomes Deny if it has a Deny condition, and
-	// NoOpinion otherwise.
+	// ConditionalAuthorization requests conditions. If neither it nor AuthorizationOptions is set, the
+	// answer has no conditions: a conditional decision becomes Deny if a condition could deny,
+	// Allow if every value of the conditions allows, and NoOpinion otherwise.
 	ConditionalAuthorization *ConditionalAuthorizationConfiguration
 
 	// AuthorizationOptions requests conditions in the form that is proposed for Kubernetes. It
@@ -95,9 +95,9 @@ type SelfSubjectAccessReviewSpec struct {
 	// nonResourceAttributes describes a request for a path outside the API resources.
 	NonResourceAttributes *authorizationv1.NonResourceAttributes
 
-	// ConditionalAuthorization requests conditions. If it is not set, the answer has no
-	// conditions: a conditional decision becomes Deny if it has a Deny condition, and
-	// NoOpinion otherwise.
+	// ConditionalAuthorization requests conditions. If neither it nor AuthorizationOptions is set, the
+	// answer has no conditions: a conditional decision becomes Deny if a condition could deny,
+	// Allow if every value of the conditions allows, and NoOpinion otherwise.
 	ConditionalAuthorization *ConditionalAuthorizationConfiguration
 
 	// AuthorizationOptions requests conditions in the form that is proposed for Kubernetes. It
@@ -150,10 +150,10 @@ type SubjectAccessReviewStatus struct {
 	// spite of it.
 	EvaluationError string
 
-	// ConditionsChain is set if the answer depends on data that the review does not have. Each
-	// item is the decision of one authorizer, in the order in which the server calls them. The
-	// first item that does not evaluate to NoOpinion decides. If it is set, Allowed and Denied
-	// are false, so that a client that does not know the field reads NoOpinion.
+	// ConditionsChain is set if the review requests conditions, and the answer depends on data
+	// that it does not have. Each item is the decision of one authorizer, in the order in which
+	// the server calls them. The first item that does not evaluate to NoOpinion decides. If it is
+	// set, Allowed and Denied are false, so that a client that does not know the field reads NoOpinion.
 	ConditionsChain []SubjectAccessReviewConditionSet
 
 	// ConditionalDecision is set instead of ConditionsChain if the review has
@@ -174,7 +174,8 @@ type SubjectAccessReviewConditionSet struct {
 	// FailureMode is the decision of the set if one of its Deny conditions fails, or if a
 	// condition that the decision depends on cannot be evaluated: Deny, which is the default,
 	// or NoOpinion. It has no meaning without conditions; the sets of a ConditionsChain have
-	// failure modes of their own.
+	// failure modes of their own. A Deny condition for which the time or the budget does not
+	// suffice denies in any case.
 	FailureMode FailureMode
 
 	// AuthorizerName is the name of the authorizer that made this decision. It is unique in
@@ -215,7 +216,7 @@ type SubjectAccessReviewCondition struct {
 	// Condition is the text of the condition in the language of its type, at most 10240 bytes.
 	// It may be empty if the type needs only the ID.
 	Condition string
-	// Description is shown to users when the condition decides. At most 1024 bytes.
+	// Description is shown to users. At most 1024 bytes.
 	Description string
 }
 
@@ -265,10 +266,10 @@ type AuthorizationConditionsRequest struct {
 	// in order. At most 32 sets and 512 conditions in total, with at most 8 levels of nesting.
 	ConditionSets []SubjectAccessReviewConditionSet
 
-	// Operation is the operation on the object: CREATE, UPDATE, DELETE or CONNECT. It may be
-	// empty only if Impersonation is set. In that case Object, OldObject, Options, DryRun and
-	// NamespaceObject are still unknown, and the response may have residual conditions on
-	// them.
+	// Operation is the operation on the object: CREATE, UPDATE, DELETE or CONNECT. It is required,
+	// unless Impersonation or Decision is set. With Impersonation and without Operation, Object,
+	// OldObject, Options, DryRun and NamespaceObject are still unknown, and the response may have
+	// residual conditions on them.
 	Operation Operation
 	// Kind is the kind of the object in the request.
 	Kind *metav1.GroupVersionKind
@@ -276,7 +277,7 @@ type AuthorizationConditionsRequest struct {
 	Resource *metav1.GroupVersionResource
 	// subResource is the subresource of the request, if any.
 	SubResource string
-	// name is the name of the object. It may be empty for CREATE.
+	// name is the name of the object, if it is known.
 	Name string
 	// namespace is the namespace of the request, if any.
 	Namespace string
@@ -352,7 +353,7 @@ type AuthorizationConditionsResponse struct {
 	Allowed bool
 	// denied means that the conditions deny the request.
 	Denied bool
-	// Reason names the condition that decided, with its description.
+	// Reason names the conditions that decided, with their descriptions.
 	Reason string
 	// EvaluationError has the errors that occurred, including errors for which a failure mode
 	// decided.
@@ -444,12 +445,13 @@ type ImpersonationReviewStatus struct {
 	Allowed bool
 	// denied is true if the impersonation would be refused.
 	Denied bool
-	// Reason is the reason for a denial, with the text of the 403 answer.
+	// Reason is the reason for a denial, usually the text of the 403 answer.
 	Reason string
 	// EvaluationError is an error that occurred during the decision.
 	EvaluationError string
 
-	// mode is the mode that allows the impersonation.
+	// mode is the mode that allows the impersonation, on the conditions of ConditionsChain if it is
+	// set.
 	Mode ImpersonationMode
 	// Constraint is the verb that allows the impersonation, as audit events record it in
 	// authenticationMetadata.impersonationConstraint. It is empty for the mode legacy.

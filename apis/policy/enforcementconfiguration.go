@@ -50,7 +50,7 @@ type EnforcementConfigurationSpec struct {
 	// conditions are folded. At least 1 and at most 16, each of at most 63 bytes.
 	APIVersions []string
 	// Resources are the resources, such as things, and subresources, such as things/status, without wildcards. Of a
-	// subresource, only update and patch pass on conditions; those that connect to something, such as things/proxy, are refused.
+	// subresource, only update and patch pass on conditions; attach, exec, finalizers, portforward and proxy are refused.
 	// At least 1 and at most 64, each of at most 253 bytes.
 	Resources []string
 	// Service is the Service of the server, which the APIService of each version must name.

@@ -19,8 +19,8 @@ const (
 	PolicyEffectAllow PolicyEffect = "Allow"
 	// PolicyEffectDeny denies the request, even if other policies or authorizers allow it.
 	PolicyEffectDeny PolicyEffect = "Deny"
-	// PolicyEffectNoOpinion prevents Allow policies from allowing the request. Authorizers
-	// after the policies may still allow it.
+	// PolicyEffectNoOpinion prevents Allow policies from allowing the request. Other authorizers
+	// may still allow it.
 	PolicyEffectNoOpinion PolicyEffect = "NoOpinion"
 )
 
@@ -50,7 +50,7 @@ type EnforcementPlace string
 const (
 	// EnforcedAtServer means this server, which serves the requests.
 	EnforcedAtServer EnforcementPlace = "Server"
-	// EnforcedAtFrontDoor means the front door, which kube-apiserver asks about all requests if it is configured to.
+	// EnforcedAtFrontDoor means the front door, which kube-apiserver asks about requests if it is configured to.
 	EnforcedAtFrontDoor EnforcementPlace = "FrontDoor"
 	// EnforcedAtInnerDoor means the inner door, which kube-apiserver calls at admission for writes to the resources in its
 	// configuration that no other authorizer allows.
@@ -87,8 +87,7 @@ const (
 	// ResultDeniesUnconditionally means that the condition is folded: a Deny policy denies each request, unless the request alone
 	// makes the condition false.
 	ResultDeniesUnconditionally EnforcementResult = "DeniesUnconditionally"
-	// ResultNotEnforced means that the policy decides no request. At Barrier, kube-apiserver refuses the barrier, another object has
-	// its name, or the namespace has too many.
+	// ResultNotEnforced means that the policy decides no request there. The message says why: for example, kube-apiserver refuses the barrier.
 	ResultNotEnforced EnforcementResult = "NotEnforced"
 	// ResultAudited means that the policy, whose enforcement is Audit, decides no request; the message says what it would do.
 	ResultAudited EnforcementResult = "Audited"
@@ -213,9 +212,7 @@ type AuthorizationPolicyStatus struct {
 	ObservedGeneration int64
 	// Conditions are Ready and Effective.
 	Conditions []metav1.Condition
-	// TypeChecking has the mistakes that were found in the policy: by the resources and schemas
-	// that servers publish, and by evaluating the condition for each verb. The policy is
-	// applied in spite of them.
+	// TypeChecking has the mistakes that were found in the policy. The policy is applied in spite of them.
 	TypeChecking *TypeChecking
 	// Enforcement says what the rules do, and where; at most MaxRuleEnforcements entries. It is empty for a policy that does
 	// not compile.
@@ -229,11 +226,11 @@ type AuthorizationPolicyStatus struct {
 type PolicyAuditStatus struct {
 	// ObservedGeneration is the generation of the policy that the counts are about. They begin again with each generation.
 	ObservedGeneration int64
-	// Decided is how often the policy would have applied to a request, errors included.
+	// Decided is how often the policy would have applied to a request: with errors, unless its effect is Allow.
 	Decided int64
 	// Errors is how often the condition could not be evaluated.
 	Errors int64
-	// Undetermined is how often the result is not known: the request was refused before its object was read, or kube-apiserver evaluates the condition.
+	// Undetermined is how often the result is not known, for example because the request was refused before its object was read.
 	Undetermined int64
 	// LastTime is when the policy would have applied to a request for the last time.
 	LastTime *metav1.Time
@@ -243,7 +240,7 @@ type PolicyAuditStatus struct {
 type RuleEnforcement struct {
 	// Rule is the index of the rule in the specification, from 0.
 	Rule int32
-	// Verbs are the verbs of the requests. The verb * of a rule is resolved to the verbs that the place knows.
+	// Verbs are the verbs of the requests. The verb * stays, or is resolved to the verbs that the place knows.
 	Verbs []string
 	// Resources are the resources of the requests, such as pods, deployments.apps or deployments.apps/scale, or their paths.
 	Resources []string

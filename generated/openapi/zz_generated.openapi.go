@@ -211,7 +211,7 @@ func schema_proviso_apis_authorization_v1alpha1_AuthorizationConditionsRequest(r
 					},
 					"operation": {
 						SchemaProps: spec.SchemaProps{
-							Description: "operation is the operation on the object: CREATE, UPDATE, DELETE or CONNECT. It may be empty only if impersonation is set. In that case object, oldObject, options, dryRun and namespaceObject are still unknown, and the response may have residual conditions on them.\n\nPossible enum values:\n - `\"CONNECT\"` opens a connection to a subresource.\n - `\"CREATE\"` creates an object.\n - `\"DELETE\"` deletes an object.\n - `\"UPDATE\"` changes an object, by an update or a patch.",
+							Description: "operation is the operation on the object: CREATE, UPDATE, DELETE or CONNECT. It is required, unless impersonation or decision is set. With impersonation and without operation, object, oldObject, options, dryRun and namespaceObject are still unknown, and the response may have residual conditions on them.\n\nPossible enum values:\n - `\"CONNECT\"` opens a connection to a subresource.\n - `\"CREATE\"` creates an object.\n - `\"DELETE\"` deletes an object.\n - `\"UPDATE\"` changes an object, by an update or a patch.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"CONNECT", "CREATE", "DELETE", "UPDATE"},
@@ -238,7 +238,7 @@ func schema_proviso_apis_authorization_v1alpha1_AuthorizationConditionsRequest(r
 					},
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "name is the name of the object; at most 8192 bytes. It may be empty for CREATE.",
+							Description: "name is the name of the object, if it is known; at most 8192 bytes.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -325,7 +325,7 @@ func schema_proviso_apis_authorization_v1alpha1_AuthorizationConditionsResponse(
 					},
 					"reason": {
 						SchemaProps: spec.SchemaProps{
-							Description: "reason names the condition that decided, with its description.",
+							Description: "reason names the conditions that decided, with their descriptions.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -834,7 +834,7 @@ func schema_proviso_apis_authorization_v1alpha1_ImpersonationReviewStatus(ref co
 					},
 					"reason": {
 						SchemaProps: spec.SchemaProps{
-							Description: "reason is the reason for a denial, with the text of the 403 answer.",
+							Description: "reason is the reason for a denial, usually the text of the 403 answer.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -848,7 +848,7 @@ func schema_proviso_apis_authorization_v1alpha1_ImpersonationReviewStatus(ref co
 					},
 					"mode": {
 						SchemaProps: spec.SchemaProps{
-							Description: "mode is the mode that allows the impersonation.\n\nPossible enum values:\n - `\"arbitrary-node\"` impersonates a node.\n - `\"associated-node\"` impersonates the node on which the requesting service account runs.\n - `\"conditional\"` impersonates any user, on conditions (KEP-5681, \"Constrained Impersonation through Conditional Authorization\").\n - `\"legacy\"` impersonates for any request, with the verb impersonate.\n - `\"serviceaccount\"` impersonates a service account.\n - `\"user-info\"` impersonates any other user.",
+							Description: "mode is the mode that allows the impersonation, on the conditions of conditionsChain if it is set.\n\nPossible enum values:\n - `\"arbitrary-node\"` impersonates a node.\n - `\"associated-node\"` impersonates the node on which the requesting service account runs.\n - `\"conditional\"` impersonates any user, on conditions (KEP-5681, \"Constrained Impersonation through Conditional Authorization\").\n - `\"legacy\"` impersonates for any request, with the verb impersonate.\n - `\"serviceaccount\"` impersonates a service account.\n - `\"user-info\"` impersonates any other user.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"arbitrary-node", "associated-node", "conditional", "legacy", "serviceaccount", "user-info"},
@@ -1041,7 +1041,7 @@ func schema_proviso_apis_authorization_v1alpha1_SelfSubjectAccessReviewSpec(ref 
 					},
 					"conditionalAuthorization": {
 						SchemaProps: spec.SchemaProps{
-							Description: "conditionalAuthorization requests conditions. If it is not set, the answer has no conditions: a conditional decision becomes Deny if it has a Deny condition, and NoOpinion otherwise.",
+							Description: "conditionalAuthorization requests conditions. If neither it nor authorizationOptions is set, the answer has no conditions: a conditional decision becomes Deny if a condition could deny, Allow if every value of the conditions allows, and NoOpinion otherwise.",
 							Ref:         ref(v1alpha1.ConditionalAuthorizationConfiguration{}.OpenAPIModelName()),
 						},
 					},
@@ -1151,7 +1151,7 @@ func schema_proviso_apis_authorization_v1alpha1_SubjectAccessReviewCondition(ref
 					},
 					"description": {
 						SchemaProps: spec.SchemaProps{
-							Description: "description is shown to users when the condition decides. At most 1024 bytes.",
+							Description: "description is shown to users. At most 1024 bytes.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -1186,7 +1186,7 @@ func schema_proviso_apis_authorization_v1alpha1_SubjectAccessReviewConditionSet(
 					},
 					"failureMode": {
 						SchemaProps: spec.SchemaProps{
-							Description: "failureMode is the decision of the set if one of its Deny conditions fails, or if a condition that the decision depends on cannot be evaluated: Deny, which is the default, or NoOpinion. It has no meaning without conditions; the sets of a conditionsChain have failure modes of their own.\n\nPossible enum values:\n - `\"Deny\"` denies the request.\n - `\"NoOpinion\"` leaves the decision to later authorizers.",
+							Description: "failureMode is the decision of the set if one of its Deny conditions fails, or if a condition that the decision depends on cannot be evaluated: Deny, which is the default, or NoOpinion. It has no meaning without conditions; the sets of a conditionsChain have failure modes of their own. A Deny condition for which the time or the budget does not suffice denies in any case.\n\nPossible enum values:\n - `\"Deny\"` denies the request.\n - `\"NoOpinion\"` leaves the decision to later authorizers.",
 							Type:        []string{"string"},
 							Format:      "",
 							Enum:        []interface{}{"Deny", "NoOpinion"},
@@ -1324,7 +1324,7 @@ func schema_proviso_apis_authorization_v1alpha1_SubjectAccessReviewSpec(ref comm
 					},
 					"conditionalAuthorization": {
 						SchemaProps: spec.SchemaProps{
-							Description: "conditionalAuthorization requests conditions. If it is not set, the answer has no conditions: a conditional decision becomes Deny if it has a Deny condition, and NoOpinion otherwise.",
+							Description: "conditionalAuthorization requests conditions. If neither it nor authorizationOptions is set, the answer has no conditions: a conditional decision becomes Deny if a condition could deny, Allow if every value of the conditions allows, and NoOpinion otherwise.",
 							Ref:         ref(v1alpha1.ConditionalAuthorizationConfiguration{}.OpenAPIModelName()),
 						},
 					},
@@ -1385,7 +1385,7 @@ func schema_proviso_apis_authorization_v1alpha1_SubjectAccessReviewStatus(ref co
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "conditionsChain is set if the answer depends on data that the review does not have. Each item is the decision of one authorizer, in the order in which the server calls them. The first item that does not evaluate to NoOpinion decides. If it is set, allowed and denied are false, so that a client that does not know the field reads NoOpinion.",
+							Description: "conditionsChain is set if the review requests conditions, and the answer depends on data that it does not have. Each item is the decision of one authorizer, in the order in which the server calls them. The first item that does not evaluate to NoOpinion decides. If it is set, allowed and denied are false, so that a client that does not know the field reads NoOpinion.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1897,7 +1897,7 @@ func schema_proviso_apis_policy_v1alpha1_AuthorizationPolicySpec(ref common.Refe
 					},
 					"effect": {
 						SchemaProps: spec.SchemaProps{
-							Description: "effect is what the policy does to the requests that match and for which the condition is true.\n\nPossible enum values:\n - `\"Allow\"` allows the request, unless a Deny or NoOpinion policy applies as well.\n - `\"Deny\"` denies the request, even if other policies or authorizers allow it.\n - `\"NoOpinion\"` prevents Allow policies from allowing the request. Authorizers after the policies may still allow it.",
+							Description: "effect is what the policy does to the requests that match and for which the condition is true.\n\nPossible enum values:\n - `\"Allow\"` allows the request, unless a Deny or NoOpinion policy applies as well.\n - `\"Deny\"` denies the request, even if other policies or authorizers allow it.\n - `\"NoOpinion\"` prevents Allow policies from allowing the request. Other authorizers may still allow it.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -2026,7 +2026,7 @@ func schema_proviso_apis_policy_v1alpha1_AuthorizationPolicyStatus(ref common.Re
 					},
 					"typeChecking": {
 						SchemaProps: spec.SchemaProps{
-							Description: "typeChecking has the mistakes that were found in the policy: by the resources and schemas that servers publish, and by evaluating the condition for each verb. The policy is applied in spite of them.",
+							Description: "typeChecking has the mistakes that were found in the policy. The policy is applied in spite of them.",
 							Ref:         ref(policyv1alpha1.TypeChecking{}.OpenAPIModelName()),
 						},
 					},
@@ -2312,7 +2312,7 @@ func schema_proviso_apis_policy_v1alpha1_EnforcementConfigurationSpec(ref common
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "resources are the resources, such as things, and subresources, such as things/status, without wildcards. Of a subresource, only update and patch pass on conditions; those that connect to something, such as things/proxy, are refused. At least 1 and at most 64, each of at most 253 bytes.",
+							Description: "resources are the resources, such as things, and subresources, such as things/status, without wildcards. Of a subresource, only update and patch pass on conditions; attach, exec, finalizers, portforward and proxy are refused. At least 1 and at most 64, each of at most 253 bytes.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -2821,7 +2821,7 @@ func schema_proviso_apis_policy_v1alpha1_PolicyAuditStatus(ref common.ReferenceC
 					},
 					"decided": {
 						SchemaProps: spec.SchemaProps{
-							Description: "decided is how often the policy would have applied to a request, errors included.",
+							Description: "decided is how often the policy would have applied to a request: with errors, unless its effect is Allow.",
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int64",
@@ -2836,7 +2836,7 @@ func schema_proviso_apis_policy_v1alpha1_PolicyAuditStatus(ref common.ReferenceC
 					},
 					"undetermined": {
 						SchemaProps: spec.SchemaProps{
-							Description: "undetermined is how often the result is not known: the request was refused before its object was read, or kube-apiserver evaluates the condition.",
+							Description: "undetermined is how often the result is not known, for example because the request was refused before its object was read.",
 							Type:        []string{"integer"},
 							Format:      "int64",
 						},
@@ -3006,7 +3006,7 @@ func schema_proviso_apis_policy_v1alpha1_RuleEnforcement(ref common.ReferenceCal
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "verbs are the verbs of the requests. The verb * of a rule is resolved to the verbs that the place knows. At most 64.",
+							Description: "verbs are the verbs of the requests. The verb * stays, or is resolved to the verbs that the place knows. At most 64.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -3039,7 +3039,7 @@ func schema_proviso_apis_policy_v1alpha1_RuleEnforcement(ref common.ReferenceCal
 					},
 					"at": {
 						SchemaProps: spec.SchemaProps{
-							Description: "at is where the requests are decided. Later versions may have more values, of at most 253 bytes.\n\nPossible enum values:\n - `\"AggregatedServer\"` means another aggregated server, which an EnforcementConfiguration names.\n - `\"Barrier\"` means kube-apiserver, by a ValidatingAdmissionPolicy that is generated from a Deny policy.\n - `\"FrontDoor\"` means the front door, which kube-apiserver asks about all requests if it is configured to.\n - `\"InnerDoor\"` means the inner door, which kube-apiserver calls at admission for writes to the resources in its configuration that no other authorizer allows.\n - `\"KubeAPIServer\"` means kube-apiserver itself, which handles conditional decisions: it gets the conditions at authorization, and has them evaluated at admission.\n - `\"Reviews\"` means that no request is decided by the rule: only the answers to reviews show it.\n - `\"Server\"` means this server, which serves the requests.",
+							Description: "at is where the requests are decided. Later versions may have more values, of at most 253 bytes.\n\nPossible enum values:\n - `\"AggregatedServer\"` means another aggregated server, which an EnforcementConfiguration names.\n - `\"Barrier\"` means kube-apiserver, by a ValidatingAdmissionPolicy that is generated from a Deny policy.\n - `\"FrontDoor\"` means the front door, which kube-apiserver asks about requests if it is configured to.\n - `\"InnerDoor\"` means the inner door, which kube-apiserver calls at admission for writes to the resources in its configuration that no other authorizer allows.\n - `\"KubeAPIServer\"` means kube-apiserver itself, which handles conditional decisions: it gets the conditions at authorization, and has them evaluated at admission.\n - `\"Reviews\"` means that no request is decided by the rule: only the answers to reviews show it.\n - `\"Server\"` means this server, which serves the requests.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -3048,7 +3048,7 @@ func schema_proviso_apis_policy_v1alpha1_RuleEnforcement(ref common.ReferenceCal
 					},
 					"result": {
 						SchemaProps: spec.SchemaProps{
-							Description: "result is what the policy does there. Later versions may have more values, of at most 253 bytes.\n\nPossible enum values:\n - `\"Audited\"` means that the policy, whose enforcement is Audit, decides no request; the message says what it would do.\n - `\"DeniesUnconditionally\"` means that the condition is folded: a Deny policy denies each request, unless the request alone makes the condition false.\n - `\"Enforced\"` means that the effect applies to the requests for which the condition is true.\n - `\"GrantsNothing\"` means that the condition is folded: an Allow policy allows only requests for which the request alone makes the condition true.\n - `\"InnerDoorUnknown\"` means that the effect applies to the requests for which the condition is true, except through the kube-apiservers in the message, which are not known to call the inner door. There, no policy allows a request on conditions.\n - `\"NotEnforced\"` means that the policy decides no request. At Barrier, kube-apiserver refuses the barrier, another object has its name, or the namespace has too many.\n - `\"Pending\"` means that the effect applies to the requests for which the condition is true as soon as kube-apiserver has loaded the barrier of the policy. Until then, an earlier version of the policy may apply, or none.\n - `\"WithholdsUnconditionally\"` means that the condition is folded: a NoOpinion policy applies to each request, unless the request alone makes the condition false.",
+							Description: "result is what the policy does there. Later versions may have more values, of at most 253 bytes.\n\nPossible enum values:\n - `\"Audited\"` means that the policy, whose enforcement is Audit, decides no request; the message says what it would do.\n - `\"DeniesUnconditionally\"` means that the condition is folded: a Deny policy denies each request, unless the request alone makes the condition false.\n - `\"Enforced\"` means that the effect applies to the requests for which the condition is true.\n - `\"GrantsNothing\"` means that the condition is folded: an Allow policy allows only requests for which the request alone makes the condition true.\n - `\"InnerDoorUnknown\"` means that the effect applies to the requests for which the condition is true, except through the kube-apiservers in the message, which are not known to call the inner door. There, no policy allows a request on conditions.\n - `\"NotEnforced\"` means that the policy decides no request there. The message says why: for example, kube-apiserver refuses the barrier.\n - `\"Pending\"` means that the effect applies to the requests for which the condition is true as soon as kube-apiserver has loaded the barrier of the policy. Until then, an earlier version of the policy may apply, or none.\n - `\"WithholdsUnconditionally\"` means that the condition is folded: a NoOpinion policy applies to each request, unless the request alone makes the condition false.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",

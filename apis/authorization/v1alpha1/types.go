@@ -97,9 +97,9 @@ type SubjectAccessReviewSpec struct {
 	// +optional
 	UID string `json:"uid,omitempty"`
 
-	// conditionalAuthorization requests conditions. If it is not set, the answer has no
-	// conditions: a conditional decision becomes Deny if it has a Deny condition, and
-	// NoOpinion otherwise.
+	// conditionalAuthorization requests conditions. If neither it nor authorizationOptions is set, the
+	// answer has no conditions: a conditional decision becomes Deny if a condition could deny,
+	// Allow if every value of the conditions allows, and NoOpinion otherwise.
 	// +optional
 	ConditionalAuthorization *ConditionalAuthorizationConfiguration `json:"conditionalAuthorization,omitempty"`
 
@@ -120,9 +120,9 @@ type SelfSubjectAccessReviewSpec struct {
 	// +optional
 	NonResourceAttributes *authorizationv1.NonResourceAttributes `json:"nonResourceAttributes,omitempty"`
 
-	// conditionalAuthorization requests conditions. If it is not set, the answer has no
-	// conditions: a conditional decision becomes Deny if it has a Deny condition, and
-	// NoOpinion otherwise.
+	// conditionalAuthorization requests conditions. If neither it nor authorizationOptions is set, the
+	// answer has no conditions: a conditional decision becomes Deny if a condition could deny,
+	// Allow if every value of the conditions allows, and NoOpinion otherwise.
 	// +optional
 	ConditionalAuthorization *ConditionalAuthorizationConfiguration `json:"conditionalAuthorization,omitempty"`
 
@@ -184,10 +184,10 @@ type SubjectAccessReviewStatus struct {
 	// +optional
 	EvaluationError string `json:"evaluationError,omitempty"`
 
-	// conditionsChain is set if the answer depends on data that the review does not have. Each
-	// item is the decision of one authorizer, in the order in which the server calls them. The
-	// first item that does not evaluate to NoOpinion decides. If it is set, allowed and denied
-	// are false, so that a client that does not know the field reads NoOpinion.
+	// conditionsChain is set if the review requests conditions, and the answer depends on data
+	// that it does not have. Each item is the decision of one authorizer, in the order in which
+	// the server calls them. The first item that does not evaluate to NoOpinion decides. If it is
+	// set, allowed and denied are false, so that a client that does not know the field reads NoOpinion.
 	// +optional
 	// +listType=atomic
 	ConditionsChain []SubjectAccessReviewConditionSet `json:"conditionsChain,omitempty"`
@@ -213,7 +213,8 @@ type SubjectAccessReviewConditionSet struct {
 	// failureMode is the decision of the set if one of its Deny conditions fails, or if a
 	// condition that the decision depends on cannot be evaluated: Deny, which is the default,
 	// or NoOpinion. It has no meaning without conditions; the sets of a conditionsChain have
-	// failure modes of their own.
+	// failure modes of their own. A Deny condition for which the time or the budget does not
+	// suffice denies in any case.
 	// +optional
 	FailureMode FailureMode `json:"failureMode,omitempty"`
 
@@ -263,7 +264,7 @@ type SubjectAccessReviewCondition struct {
 	// It may be empty if the type needs only the ID.
 	// +optional
 	Condition string `json:"condition,omitempty"`
-	// description is shown to users when the condition decides. At most 1024 bytes.
+	// description is shown to users. At most 1024 bytes.
 	// +optional
 	Description string `json:"description,omitempty"`
 }
@@ -326,10 +327,10 @@ type AuthorizationConditionsRequest struct {
 	// +listType=atomic
 	ConditionSets []SubjectAccessReviewConditionSet `json:"conditionSets,omitempty"`
 
-	// operation is the operation on the object: CREATE, UPDATE, DELETE or CONNECT. It may be
-	// empty only if impersonation is set. In that case object, oldObject, options, dryRun and
-	// namespaceObject are still unknown, and the response may have residual conditions on
-	// them.
+	// operation is the operation on the object: CREATE, UPDATE, DELETE or CONNECT. It is required,
+	// unless impersonation or decision is set. With impersonation and without operation, object,
+	// oldObject, options, dryRun and namespaceObject are still unknown, and the response may have
+	// residual conditions on them.
 	// +optional
 	Operation Operation `json:"operation,omitempty"`
 	// kind is the kind of the object in the request.
@@ -341,7 +342,7 @@ type AuthorizationConditionsRequest struct {
 	// subResource is the subresource of the request, if any; at most 8192 bytes.
 	// +optional
 	SubResource string `json:"subResource,omitempty"`
-	// name is the name of the object; at most 8192 bytes. It may be empty for CREATE.
+	// name is the name of the object, if it is known; at most 8192 bytes.
 	// +optional
 	Name string `json:"name,omitempty"`
 	// namespace is the namespace of the request, if any; at most 8192 bytes.
@@ -435,7 +436,7 @@ type AuthorizationConditionsResponse struct {
 	// denied means that the conditions deny the request.
 	// +optional
 	Denied bool `json:"denied,omitempty"`
-	// reason names the condition that decided, with its description.
+	// reason names the conditions that decided, with their descriptions.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 	// evaluationError has the errors that occurred, including errors for which a failure mode
@@ -548,14 +549,15 @@ type ImpersonationReviewStatus struct {
 	// denied is true if the impersonation would be refused.
 	// +optional
 	Denied bool `json:"denied,omitempty"`
-	// reason is the reason for a denial, with the text of the 403 answer.
+	// reason is the reason for a denial, usually the text of the 403 answer.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 	// evaluationError is an error that occurred during the decision.
 	// +optional
 	EvaluationError string `json:"evaluationError,omitempty"`
 
-	// mode is the mode that allows the impersonation.
+	// mode is the mode that allows the impersonation, on the conditions of conditionsChain if it is
+	// set.
 	// +optional
 	Mode ImpersonationMode `json:"mode,omitempty"`
 	// constraint is the verb that allows the impersonation, as audit events record it in

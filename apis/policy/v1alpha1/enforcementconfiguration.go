@@ -80,7 +80,7 @@ type EnforcementConfigurationSpec struct {
 	// +listType=atomic
 	APIVersions []string `json:"apiVersions"`
 	// resources are the resources, such as things, and subresources, such as things/status, without wildcards. Of a
-	// subresource, only update and patch pass on conditions; those that connect to something, such as things/proxy, are refused.
+	// subresource, only update and patch pass on conditions; attach, exec, finalizers, portforward and proxy are refused.
 	// At least 1 and at most 64, each of at most 253 bytes.
 	// +listType=atomic
 	Resources []string `json:"resources"`

@@ -20,8 +20,8 @@ const (
 	PolicyEffectAllow PolicyEffect = "Allow"
 	// PolicyEffectDeny denies the request, even if other policies or authorizers allow it.
 	PolicyEffectDeny PolicyEffect = "Deny"
-	// PolicyEffectNoOpinion prevents Allow policies from allowing the request. Authorizers
-	// after the policies may still allow it.
+	// PolicyEffectNoOpinion prevents Allow policies from allowing the request. Other authorizers
+	// may still allow it.
 	PolicyEffectNoOpinion PolicyEffect = "NoOpinion"
 )
 
@@ -58,7 +58,7 @@ type EnforcementPlace string
 const (
 	// EnforcedAtServer means this server, which serves the requests.
 	EnforcedAtServer EnforcementPlace = "Server"
-	// EnforcedAtFrontDoor means the front door, which kube-apiserver asks about all requests if it is configured to.
+	// EnforcedAtFrontDoor means the front door, which kube-apiserver asks about requests if it is configured to.
 	EnforcedAtFrontDoor EnforcementPlace = "FrontDoor"
 	// EnforcedAtInnerDoor means the inner door, which kube-apiserver calls at admission for writes to the resources in its
 	// configuration that no other authorizer allows.
@@ -96,8 +96,7 @@ const (
 	// ResultDeniesUnconditionally means that the condition is folded: a Deny policy denies each request, unless the request alone
 	// makes the condition false.
 	ResultDeniesUnconditionally EnforcementResult = "DeniesUnconditionally"
-	// ResultNotEnforced means that the policy decides no request. At Barrier, kube-apiserver refuses the barrier, another object has
-	// its name, or the namespace has too many.
+	// ResultNotEnforced means that the policy decides no request there. The message says why: for example, kube-apiserver refuses the barrier.
 	ResultNotEnforced EnforcementResult = "NotEnforced"
 	// ResultAudited means that the policy, whose enforcement is Audit, decides no request; the message says what it would do.
 	ResultAudited EnforcementResult = "Audited"
@@ -302,9 +301,7 @@ type AuthorizationPolicyStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty" patchStrategy:"merge" patchMergeKey:"type"`
-	// typeChecking has the mistakes that were found in the policy: by the resources and schemas
-	// that servers publish, and by evaluating the condition for each verb. The policy is
-	// applied in spite of them.
+	// typeChecking has the mistakes that were found in the policy. The policy is applied in spite of them.
 	// +optional
 	TypeChecking *TypeChecking `json:"typeChecking,omitempty"`
 	// enforcement says what the rules do, and where; at most 64 entries. It is empty for a policy that does not compile.
@@ -321,12 +318,12 @@ type AuthorizationPolicyStatus struct {
 type PolicyAuditStatus struct {
 	// observedGeneration is the generation of the policy that the counts are about. They begin again with each generation.
 	ObservedGeneration int64 `json:"observedGeneration"`
-	// decided is how often the policy would have applied to a request, errors included.
+	// decided is how often the policy would have applied to a request: with errors, unless its effect is Allow.
 	Decided int64 `json:"decided"`
 	// errors is how often the condition could not be evaluated.
 	// +optional
 	Errors int64 `json:"errors,omitempty"`
-	// undetermined is how often the result is not known: the request was refused before its object was read, or kube-apiserver evaluates the condition.
+	// undetermined is how often the result is not known, for example because the request was refused before its object was read.
 	// +optional
 	Undetermined int64 `json:"undetermined,omitempty"`
 	// lastTime is when the policy would have applied to a request for the last time.
@@ -338,7 +335,7 @@ type PolicyAuditStatus struct {
 type RuleEnforcement struct {
 	// rule is the index of the rule in spec.rules, from 0.
 	Rule int32 `json:"rule"`
-	// verbs are the verbs of the requests. The verb * of a rule is resolved to the verbs that the place knows.
+	// verbs are the verbs of the requests. The verb * stays, or is resolved to the verbs that the place knows.
 	// At most 64.
 	// +listType=atomic
 	Verbs []string `json:"verbs"`

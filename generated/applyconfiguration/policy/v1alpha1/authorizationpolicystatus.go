@@ -20,9 +20,7 @@ type AuthorizationPolicyStatusApplyConfiguration struct {
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// conditions are Ready and Effective, and conditions of other controllers; at most 16.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// typeChecking has the mistakes that were found in the policy: by the resources and schemas
-	// that servers publish, and by evaluating the condition for each verb. The policy is
-	// applied in spite of them.
+	// typeChecking has the mistakes that were found in the policy. The policy is applied in spite of them.
 	TypeChecking *TypeCheckingApplyConfiguration `json:"typeChecking,omitempty"`
 	// enforcement says what the rules do, and where; at most 64 entries. It is empty for a policy that does not compile.
 	Enforcement []RuleEnforcementApplyConfiguration `json:"enforcement,omitempty"`

@@ -21,7 +21,7 @@ type EnforcementConfigurationSpecApplyConfiguration struct {
 	// conditions are folded. At least 1 and at most 16, each of at most 63 bytes.
 	APIVersions []string `json:"apiVersions,omitempty"`
 	// resources are the resources, such as things, and subresources, such as things/status, without wildcards. Of a
-	// subresource, only update and patch pass on conditions; those that connect to something, such as things/proxy, are refused.
+	// subresource, only update and patch pass on conditions; attach, exec, finalizers, portforward and proxy are refused.
 	// At least 1 and at most 64, each of at most 253 bytes.
 	Resources []string `json:"resources,omitempty"`
 	// service is the Service of the server, which the APIService of each version must name.

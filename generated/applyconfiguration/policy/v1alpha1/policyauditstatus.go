@@ -19,11 +19,11 @@ import (
 type PolicyAuditStatusApplyConfiguration struct {
 	// observedGeneration is the generation of the policy that the counts are about. They begin again with each generation.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// decided is how often the policy would have applied to a request, errors included.
+	// decided is how often the policy would have applied to a request: with errors, unless its effect is Allow.
 	Decided *int64 `json:"decided,omitempty"`
 	// errors is how often the condition could not be evaluated.
 	Errors *int64 `json:"errors,omitempty"`
-	// undetermined is how often the result is not known: the request was refused before its object was read, or kube-apiserver evaluates the condition.
+	// undetermined is how often the result is not known, for example because the request was refused before its object was read.
 	Undetermined *int64 `json:"undetermined,omitempty"`
 	// lastTime is when the policy would have applied to a request for the last time.
 	LastTime *v1.Time `json:"lastTime,omitempty"`

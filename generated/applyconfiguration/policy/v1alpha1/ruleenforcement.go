@@ -18,7 +18,7 @@ import (
 type RuleEnforcementApplyConfiguration struct {
 	// rule is the index of the rule in spec.rules, from 0.
 	Rule *int32 `json:"rule,omitempty"`
-	// verbs are the verbs of the requests. The verb * of a rule is resolved to the verbs that the place knows.
+	// verbs are the verbs of the requests. The verb * stays, or is resolved to the verbs that the place knows.
 	// At most 64.
 	Verbs []string `json:"verbs,omitempty"`
 	// resources are the resources of the requests, such as pods, deployments.apps or deployments.apps/scale, or their

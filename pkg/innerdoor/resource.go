@@ -42,8 +42,8 @@ func (r Resource) Path() string {
 	return r.Resource + "/" + r.Subresource
 }
 
-// subresources can be listed. The others connect to something, or components ask for permission on them with a
-// SubjectAccessReview and never send a request that would reach admission.
+// subresources can be listed. Some of the others connect to something. About some, components ask with a SubjectAccessReview, and never
+// send a request that would reach admission.
 var subresources = []string{"approval", "binding", "ephemeralcontainers", "finalize", "resize", "scale", "status", "token"}
 
 // createdByName are the subresources that are written with POST to a URL that has the name of the object.

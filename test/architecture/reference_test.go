@@ -162,7 +162,7 @@ func TestReferenceHasPlaces(t *testing.T) {
 	}
 	const evaluated, folded = "evaluated", "folded"
 	var b strings.Builder
-	b.WriteString("| `at` | conditions that cannot deny | conditions that could deny | conditions on the path or a selector | webhooks, and permission on fields | kube-apiserver gets |\n| --- | --- | --- | --- | --- | --- |\n")
+	b.WriteString("| `at` | conditions that cannot deny | conditions that could deny | conditions on the path or a selector | webhooks | kube-apiserver gets |\n| --- | --- | --- | --- | --- | --- |\n")
 	for _, p := range places {
 		terms := p.Terms()
 		evaluates := terms.Evaluates != place.NoEffects

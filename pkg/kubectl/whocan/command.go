@@ -12,7 +12,7 @@ SPDX-License-Identifier: Apache-2.0
 //     selector, a name or a namespace that the question does not have.
 //   - The answer "yes" depends on no condition. Conditions that need more of a user than the list knows, such as the groups of a user, are shown
 //     and not evaluated.
-//   - If something could not be read, the report says so, and the exit code is 1.
+//   - If something could not be read, or the server does not enforce a restriction, the report says so, and the exit code is 1.
 //
 // The package must not import the server, pkg/apiserver.
 package whocan
@@ -72,7 +72,7 @@ func NewCommand(flags *genericclioptions.ConfigFlags, streams genericiooptions.I
  Roles, bindings and policies are read from the cluster with your permissions, or with -f
  from files, without a cluster.
 
- Exit status: 0 for a complete list, 1 if something could not be read, 2 on an error.`,
+ Exit status: 0 for a complete list, 1 if it may be incomplete, 2 on an error.`,
 		Example: `  # Who can create machines in the namespace demo?
   kubectl proviso who-can create virtualmachines.demo.proviso.dev -n demo
 

@@ -219,6 +219,9 @@ func (s *soak) report(t *testing.T) {
 	var r strings.Builder
 	fmt.Fprintf(&r, "# %s\n\n%s on %d processors: %d kills, %d stalls, %d changes of the generations, %d barriers that became effective.\n", t.Name(), y.last().Round(time.Second),
 		runtime.NumCPU(), s.chaos.count("killed"), s.chaos.count("stalled"), s.changer.changes, len(s.seals.allowed))
+	if s.disk.missing != nil {
+		fmt.Fprintf(&r, "\nNo disk was full: a file system could not be mounted: %v.\n", s.disk.missing)
+	}
 	table := func(heads ...string) {
 		fmt.Fprintf(&r, "\n| %s |\n|%s\n", strings.Join(heads, " | "), strings.Repeat(" --- |", len(heads)))
 	}

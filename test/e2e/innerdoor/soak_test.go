@@ -13,6 +13,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,7 +26,7 @@ import (
 
 const (
 	// betweenFaults is the time from the beginning of one fault to the next, and calmAfter the least time from the end of one to the next.
-	betweenFaults, calmAfter = 25 * time.Second, 13 * time.Second
+	betweenFaults, calmAfter = 22 * time.Second, 13 * time.Second
 	// recovery is how long a write that must pass may be refused after a fault: the canaries of each replica come every five seconds, and one round may be lost.
 	recovery = 10 * time.Second
 )
@@ -35,6 +36,8 @@ type balancer struct {
 	url     string
 	mu      sync.Mutex
 	targets []string
+	// open are the connections to servers, by the index of the server.
+	open map[net.Conn]int
 }
 
 // newBalancer returns a balancer before servers, by their URLs.
@@ -43,7 +46,7 @@ func newBalancer(t *testing.T, urls ...string) *balancer {
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	mustBeNil(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
-	b := &balancer{url: "https://" + listener.Addr().String(), targets: urls}
+	b := &balancer{url: "https://" + listener.Addr().String(), targets: urls, open: map[net.Conn]int{}}
 	go func() {
 		for near, err := listener.Accept(); err == nil; near, err = listener.Accept() {
 			go b.serve(near)
@@ -58,6 +61,26 @@ func (b *balancer) add(url string) {
 	b.targets = append(b.targets, url)
 }
 
+// cut closes the connections to a server.
+func (b *balancer) cut(target int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for far, i := range b.open {
+		if i == target {
+			_ = far.Close()
+		}
+	}
+}
+
+// keep adds a connection to a server, or takes it away.
+func (b *balancer) keep(far net.Conn, target int, isOpen bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.open[far] = target; !isOpen {
+		delete(b.open, far)
+	}
+}
+
 func (b *balancer) serve(near net.Conn) {
 	defer func() { _ = near.Close() }()
 	b.mu.Lock()
@@ -68,7 +91,11 @@ func (b *balancer) serve(near net.Conn) {
 		if err != nil {
 			continue
 		}
-		defer func() { _ = far.Close() }()
+		b.keep(far, i, true)
+		defer func() {
+			_ = far.Close()
+			b.keep(far, i, false)
+		}()
 		go func() {
 			_, _ = io.Copy(far, near)
 			_ = far.Close()
@@ -150,13 +177,16 @@ type soak struct {
 	servers, nodes, replicas []*cluster.Server
 	// history has when a generation may have allowed a write, and seals when a generation of sealed was Effective, of which sealed is the last.
 	history, seals *history
-	sealed         int
-	changer        *changer
-	chaos          *chaos
-	ledger         *ledger
-	tally          *tally
-	random         *rand.Rand
-	began          time.Time
+	// balancers are before the front doors and the main ports of the replicas, in their order, and disk is that of the last member of etcd.
+	balancers []*balancer
+	disk      *disk
+	sealed    int
+	changer   *changer
+	chaos     *chaos
+	ledger    *ledger
+	tally     *tally
+	random    *rand.Rand
+	began     time.Time
 }
 
 // newSoak starts three members of etcd, two kube-apiservers, and three replicas of Proviso that run a binary.
@@ -175,7 +205,9 @@ func newSoak(t *testing.T, binary string) *soak {
 		InnerDoor:   &cluster.InnerDoor{Configuration: plane.TestData(t, "inner-door.yaml")},
 		EtcdMembers: 3, SecondKubeAPIServer: true, SharedStore: true, ProvisoBinary: binary, Args: []string{"--barriers"},
 	})
+	s.disk = newDisk(t, filepath.Join(s.Dir, "etcd-3", "etcd"))
 	doors, api := newBalancer(t, s.FrontDoorURL()), newBalancer(t, s.ProvisoURL())
+	s.balancers = []*balancer{doors, api}
 	s.InnerDoor.URL, s.KubeAPIServers = doors.url, newBalancer(t, s.Servers[0].URL(), s.Servers[1].URL()).url
 	s.ServicePort, err = strconv.Atoi(api.url[strings.LastIndex(api.url, ":")+1:])
 	mustBeNil(t, err)
@@ -235,41 +267,6 @@ func (s *soak) run(t *testing.T, meanwhile func()) {
 	meanwhile()
 }
 
-// faults kills and stalls one server after the other, in turns of a random order. The last replica is only stalled in the second half, so that its memory shows over a longer time.
-func (s *soak) faults(t *testing.T, duration time.Duration) {
-	t.Helper()
-	end, next, turn := s.began.Add(duration), s.began.Add(calmAfter), []*cluster.Server(nil)
-	for {
-		time.Sleep(time.Until(next))
-		if !time.Now().Add(betweenFaults).Before(end) {
-			time.Sleep(time.Until(end))
-			return
-		}
-		if len(turn) == 0 {
-			for _, i := range s.random.Perm(len(s.servers)) {
-				turn = append(turn, s.servers[i])
-			}
-		}
-		server, pause := turn[0], time.Duration(s.random.Int64N(int64(3*time.Second)))
-		turn = turn[1:]
-		began := time.Now()
-		var err error
-		if isKept := server == s.replicas[2] && time.Since(s.began) > duration/2; isKept || s.random.IntN(6) == 0 {
-			pause = 2*time.Second + 2*pause
-			err = s.chaos.cause("stalled", server, server.Stall, func() error { time.Sleep(pause); return server.Resume() })
-		} else {
-			err = s.chaos.cause("killed", server, server.Kill, func() error { time.Sleep(pause); return server.Start(t.Context()) })
-		}
-		if err != nil {
-			t.Errorf("%s: %v", server.Name, err)
-			return
-		}
-		if next = began.Add(betweenFaults); time.Until(next) < calmAfter {
-			next = time.Now().Add(calmAfter)
-		}
-	}
-}
-
 // crash kills all servers, and starts them again.
 func (s *soak) crash(t *testing.T) {
 	t.Helper()
@@ -282,7 +279,7 @@ func (s *soak) crash(t *testing.T) {
 	}
 }
 
-// TestSoak kills and stalls the servers of a control plane one after the other while users write and policies change. No write may pass that no policy allows, or
+// TestSoak kills and stalls the servers of a control plane one after the other, fills a disk, and lets certificates expire, while users write and policies change. No write may pass that no policy allows, or
 // that a barrier denies; no acknowledged write may be lost; and writes that must pass must pass again soon after each fault. It writes a report.
 func TestSoak(t *testing.T) {
 	duration, err := time.ParseDuration(os.Getenv("PROVISO_SOAK"))

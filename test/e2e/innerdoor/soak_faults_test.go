@@ -156,7 +156,7 @@ func newDisk(t *testing.T, dir string) *disk {
 	mustBeNil(t, os.MkdirAll(dir, 0o700))
 	d := &disk{dir, syscall.Mount("tmpfs", dir, "tmpfs", 0, "mode=0700,"+diskSize)}
 	if d.missing == nil {
-		t.Setenv("ETCD_SNAPSHOT_COUNT", "200") // a member without room in its database may go on, but not without a snapshot
+		t.Setenv("ETCD_SNAPSHOT_COUNT", "200")                                       // a member without room in its database may go on, but not without a snapshot
 		t.Cleanup(func() { mustBeNil(t, syscall.Unmount(dir, syscall.MNT_DETACH)) }) // the member may still run
 	}
 	return d

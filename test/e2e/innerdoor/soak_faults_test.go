@@ -67,7 +67,7 @@ func (s *soak) turn(t *testing.T, duration time.Duration) (turn []func() error) 
 	if s.disk.missing == nil {
 		turn = append(turn, func() error { return s.fill(t, s.servers[2]) })
 	}
-	turn = append(turn, func() error { return s.expire(t, s.random.IntN(len(s.replicas))) })
+	turn = append(turn, func() error { return s.expire(t, s.replicas[s.random.IntN(len(s.replicas))]) })
 	s.random.Shuffle(len(turn), func(i, j int) { turn[i], turn[j] = turn[j], turn[i] })
 	return turn
 }
@@ -99,17 +99,18 @@ func (s *soak) fill(t *testing.T, member *cluster.Server) error {
 	}, func() error { return errors.Join(s.disk.empty(), member.Start(t.Context())) })
 }
 
-// expire has a replica serve with a certificate that has expired, for some seconds, and closes the connections to it, which would go on.
-func (s *soak) expire(t *testing.T, i int) error {
+// expire has a replica serve with a certificate that has expired, for some seconds. Clients must connect again and again, for no open connection notices.
+func (s *soak) expire(t *testing.T, replica *cluster.Server) error {
 	t.Helper()
-	return s.chaos.cause("with an expired certificate", s.replicas[i], func() error {
-		err := s.certify(t, s.replicas[i], -time.Second)
-		for _, b := range s.balancers {
-			b.cut(i)
+	return s.chaos.cause("with an expired certificate", replica, func() error {
+		err := s.certify(t, replica, -time.Second)
+		for end := time.Now().Add(2*time.Second + s.pause()); time.Now().Before(end); time.Sleep(500 * time.Millisecond) {
+			for _, b := range s.balancers {
+				b.cut()
+			}
 		}
-		time.Sleep(2*time.Second + s.pause())
 		return err
-	}, func() error { return s.certify(t, s.replicas[i], time.Hour) })
+	}, func() error { return s.certify(t, replica, 30*24*time.Hour) })
 }
 
 // certify replaces the serving certificate of a replica by one with a validity, and waits until the replica has read it.

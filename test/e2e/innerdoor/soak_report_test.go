@@ -78,7 +78,7 @@ func (y *tally) fail(t *testing.T, what int, format string, args ...any) {
 var (
 	quoted  = regexp.MustCompile(`"[^"]*"`)
 	numbers = regexp.MustCompile(`[0-9]+`)
-	errs    = regexp.MustCompile(`connection refused|connection reset|deadline exceeded|EOF|broken pipe|GOAWAY|connection lost`)
+	errs    = regexp.MustCompile(`connection refused|connection reset|deadline exceeded|EOF|broken pipe|GOAWAY|connection lost|certificate has expired`)
 	who     = regexp.MustCompile(`^.* is forbidden: User … cannot \w+ resource … in API group … in the namespace …(: )?|^.*denied (the )?request: `)
 )
 

@@ -36,8 +36,8 @@ type balancer struct {
 	url     string
 	mu      sync.Mutex
 	targets []string
-	// open are the connections to servers, by the index of the server.
-	open map[net.Conn]int
+	// open are the connections to servers.
+	open map[net.Conn]bool
 }
 
 // newBalancer returns a balancer before servers, by their URLs.
@@ -46,7 +46,7 @@ func newBalancer(t *testing.T, urls ...string) *balancer {
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	mustBeNil(t, err)
 	t.Cleanup(func() { _ = listener.Close() })
-	b := &balancer{url: "https://" + listener.Addr().String(), targets: urls, open: map[net.Conn]int{}}
+	b := &balancer{url: "https://" + listener.Addr().String(), targets: urls, open: map[net.Conn]bool{}}
 	go func() {
 		for near, err := listener.Accept(); err == nil; near, err = listener.Accept() {
 			go b.serve(near)
@@ -61,22 +61,20 @@ func (b *balancer) add(url string) {
 	b.targets = append(b.targets, url)
 }
 
-// cut closes the connections to a server.
-func (b *balancer) cut(target int) {
+// cut closes all connections to servers.
+func (b *balancer) cut() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for far, i := range b.open {
-		if i == target {
-			_ = far.Close()
-		}
+	for far := range b.open {
+		_ = far.Close()
 	}
 }
 
 // keep adds a connection to a server, or takes it away.
-func (b *balancer) keep(far net.Conn, target int, isOpen bool) {
+func (b *balancer) keep(far net.Conn, isOpen bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.open[far] = target; !isOpen {
+	if b.open[far] = true; !isOpen {
 		delete(b.open, far)
 	}
 }
@@ -91,10 +89,10 @@ func (b *balancer) serve(near net.Conn) {
 		if err != nil {
 			continue
 		}
-		b.keep(far, i, true)
+		b.keep(far, true)
 		defer func() {
 			_ = far.Close()
-			b.keep(far, i, false)
+			b.keep(far, false)
 		}()
 		go func() {
 			_, _ = io.Copy(far, near)
@@ -182,7 +180,7 @@ type soak struct {
 	servers, nodes, replicas []*cluster.Server
 	// history has when a generation may have allowed a write, and seals when a generation of sealed was Effective, of which sealed is the last.
 	history, seals *history
-	// balancers are before the front doors and the main ports of the replicas, in their order, and disk is that of the last member of etcd.
+	// balancers are before the front doors and the main ports of the replicas, and disk is that of the last member of etcd.
 	balancers []*balancer
 	disk      *disk
 	hook      *hook

@@ -141,7 +141,6 @@ func newWatched(t *testing.T) *watched {
 			"--authentication-token-webhook-cache-ttl=10m", "--authorization-webhook-cache-authorized-ttl=10m",
 		}
 	})
-	kubeconfig := filepath.Join(dir, "kubeconfig")
 	hook := w.serveWebhook(t, "hook", func(response http.ResponseWriter, _ *http.Request) {
 		if w.hookFails.Load() {
 			response.WriteHeader(http.StatusForbidden) // which is not tried again
@@ -149,26 +148,7 @@ func newWatched(t *testing.T) *watched {
 		}
 		_, _ = io.WriteString(response, `{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "status": {"allowed": false}}`)
 	})
-	mustBeNil(t, os.WriteFile(kubeconfig, fmt.Appendf(nil, `apiVersion: v1
-kind: Config
-current-context: hook
-users: [{name: proviso}]
-clusters: [{name: hook, cluster: {server: %q, certificate-authority: %q}}]
-contexts: [{name: hook, context: {cluster: hook, user: proviso}}]
-`, hook, w.CAFile()), 0o600))
-	mustBeNil(t, os.WriteFile(authorizers, fmt.Appendf(nil, `apiVersion: config.proviso.dev/v1alpha1
-kind: AuthorizationConfiguration
-authorizers:
-- type: Webhook
-  name: hook.example.com
-  webhook:
-    timeout: 1s
-    subjectAccessReviewVersion: v1
-    failurePolicy: NoOpinion
-    connectionInfo: {type: KubeConfigFile, kubeConfigFile: %q}
-    matchConditionSubjectAccessReviewVersion: v1
-    matchConditions: [{expression: request.user == 'hooked'}]
-`, kubeconfig), 0o600))
+	writeAuthorizers(t, dir, hook, w.CAFile(), "matchConditions: [{expression: request.user == 'hooked'}]")
 	return w
 }
 

@@ -78,7 +78,7 @@ func (y *tally) fail(t *testing.T, what int, format string, args ...any) {
 var (
 	quoted  = regexp.MustCompile(`"[^"]*"`)
 	numbers = regexp.MustCompile(`[0-9]+`)
-	errs    = regexp.MustCompile(`connection refused|connection reset|deadline exceeded|EOF|broken pipe|GOAWAY|connection lost`)
+	errs    = regexp.MustCompile(`connection refused|connection reset|deadline exceeded|EOF|broken pipe|GOAWAY|connection lost|certificate has expired`)
 	who     = regexp.MustCompile(`^.* is forbidden: User … cannot \w+ resource … in API group … in the namespace …(: )?|^.*denied (the )?request: `)
 )
 
@@ -219,6 +219,9 @@ func (s *soak) report(t *testing.T) {
 	var r strings.Builder
 	fmt.Fprintf(&r, "# %s\n\n%s on %d processors: %d kills, %d stalls, %d changes of the generations, %d barriers that became effective.\n", t.Name(), y.last().Round(time.Second),
 		runtime.NumCPU(), s.chaos.count("killed"), s.chaos.count("stalled"), s.changer.changes, len(s.seals.allowed))
+	if s.disk.missing != nil {
+		fmt.Fprintf(&r, "\nNo disk was full: a file system could not be mounted: %v.\n", s.disk.missing)
+	}
 	table := func(heads ...string) {
 		fmt.Fprintf(&r, "\n| %s |\n|%s\n", strings.Join(heads, " | "), strings.Repeat(" --- |", len(heads)))
 	}

@@ -87,11 +87,12 @@ const (
 	mustPass
 )
 
-// actor writes objects of some kinds at one kube-apiserver, or at any if it is negative.
+// actor writes objects of some kinds at one kube-apiserver, at any if it is negative, or at the replicas if isDirect.
 type actor struct {
-	name   string
-	server int
-	kinds  []kind
+	name     string
+	server   int
+	isDirect bool
+	kinds    []kind
 	// value chooses a label for a write, and judge says what may happen to a write by its label.
 	value func() string
 	judge func(value string, sent, answered time.Time) verdict
@@ -121,6 +122,8 @@ func (s *soak) actors() []*actor {
 	}
 	all := []*actor{
 		{name: "admin", server: -1, kinds: kinds[2:], value: func() string { return "open" }, judge: isOpen},
+		{name: "sue", server: -1, kinds: kinds[:1], value: func() string { return oneOf("open", "open", "open", "shut") }, judge: isOpen},
+		{name: "hugo", isDirect: true, server: -1, kinds: kinds[1:2], value: func() string { return oneOf("open", "open", "open", "shut") }, judge: s.hook.judge},
 		{name: "ron", server: -1, kinds: kinds[:1], value: func() string { return oneOf("open", strconv.Itoa(s.seals.at(time.Now()))) }, judge: bySeals},
 	}
 	for server := range s.nodes {
@@ -213,6 +216,10 @@ func (s *soak) send(t *testing.T, a *actor, o *object, w *written) (code int, an
 	if node < 0 {
 		node = rand.IntN(len(s.nodes))
 	}
+	url := s.nodes[node].URL
+	if a.isDirect {
+		url = s.balancers[1].url
+	}
 	path, contentType, body := o.kind.path+"/"+o.name, jsonType, fmt.Sprintf(o.kind.text, o.name, w.value, w.token)
 	switch w.verb {
 	case http.MethodPost:
@@ -222,7 +229,7 @@ func (s *soak) send(t *testing.T, a *actor, o *object, w *written) (code int, an
 	case http.MethodDelete:
 		body = ""
 	}
-	code, answer, err := (&caller{s.Sender, certified(a.name)}).at(s.nodes[node].URL).send(ctx, w.verb, path, contentType, strings.NewReader(body))
+	code, answer, err := (&caller{s.Sender, certified(a.name)}).at(url).send(ctx, w.verb, path, contentType, strings.NewReader(body))
 	if err != nil {
 		return 0, err.Error()
 	}

@@ -9,6 +9,7 @@ import (
 	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -60,6 +61,32 @@ func (r *rig) serveWebhook(t *testing.T, name string, handler http.HandlerFunc) 
 		t.Fatal(err)
 	}
 	return serve(t, certFile, keyFile, tls.NoClientCert, handler)
+}
+
+// writeAuthorizers writes authorizers.yaml, with the authorization webhook at a URL. fields are further fields of it.
+func writeAuthorizers(t *testing.T, dir, url, caFile, fields string) {
+	t.Helper()
+	kubeconfig := filepath.Join(dir, "hook.kubeconfig")
+	mustBeNil(t, os.WriteFile(kubeconfig, fmt.Appendf(nil, `apiVersion: v1
+kind: Config
+current-context: hook
+users: [{name: proviso}]
+clusters: [{name: hook, cluster: {server: %q, certificate-authority: %q}}]
+contexts: [{name: hook, context: {cluster: hook, user: proviso}}]
+`, url, caFile), 0o600))
+	mustBeNil(t, os.WriteFile(filepath.Join(dir, "authorizers.yaml"), fmt.Appendf(nil, `apiVersion: config.proviso.dev/v1alpha1
+kind: AuthorizationConfiguration
+authorizers:
+- type: Webhook
+  name: hook.example.com
+  webhook:
+    timeout: 1s
+    subjectAccessReviewVersion: v1
+    failurePolicy: NoOpinion
+    connectionInfo: {type: KubeConfigFile, kubeConfigFile: %q}
+    matchConditionSubjectAccessReviewVersion: v1
+    %s
+`, kubeconfig, fields), 0o600))
 }
 
 // convert answers a ConversionReview of gadgets: spec.text of v1 is spec.size of v2.

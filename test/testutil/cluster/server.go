@@ -48,6 +48,9 @@ func (s *Server) Pid() string {
 	return string(content)
 }
 
+// Runs reports whether the process runs.
+func (s *Server) Runs() bool { return s.process.running() }
+
 // Kill kills the process, as in a crash.
 func (s *Server) Kill() error { return s.process.stop(syscall.SIGKILL, startTimeout) }
 

@@ -88,7 +88,7 @@ const (
 	// or at the front door its namespace, makes the condition false.
 	ResultDeniesUnconditionally EnforcementResult = "DeniesUnconditionally"
 	// ResultNotEnforced means that the policy decides no request. At Barrier, kube-apiserver refuses the barrier, another object has
-	// its name, or the namespace has too many.
+	// its name, or the bounds of barriers leave no room for it.
 	ResultNotEnforced EnforcementResult = "NotEnforced"
 	// ResultAudited means that the policy, whose enforcement is Audit, decides no request; the message says what it would do.
 	ResultAudited EnforcementResult = "Audited"

@@ -206,7 +206,7 @@ func TestBarrierReport(t *testing.T) {
 		{name: "keys of maps that are literals", condition: `object.metadata.name in {"a": 1} && object.metadata.labels.transformMap(k, v, k).size() == 1`, rule: ruleFor([]string{"create"}, "secrets"), want: map[string]string{"create": ""}},
 		{name: "connections with one verb", rule: ruleFor([]string{"create"}, "pods/exec"), want: map[string]string{"create": "a connection is made with get or create"}},
 		{name: "connections", condition: `object.container == "a"`, rule: ruleFor([]string{"create", "get"}, "pods/exec"), want: map[string]string{"create": "", "get": ""}},
-		{name: "proxies", rule: ruleFor([]string{"create", "get"}, "services/proxy"), want: map[string]string{"create": "not known to pass through admission", "get": "not known to pass through admission"}},
+		{name: "proxies", rule: ruleFor([]string{"create", "get"}, "services/proxy"), want: map[string]string{"create": "no rules for this subresource", "get": "no rules for this subresource"}},
 		{
 			name: "paths", rule: policyv1alpha1.PolicyRule{Verbs: []string{"get"}, NonResourceURLs: []string{"/metrics"}},
 			want: map[string]string{"get": "requests for paths"},

@@ -92,7 +92,7 @@ func partsOf(index int, rule *policyv1alpha1.PolicyRule) (parts []part, unseen m
 		case path == all:
 			others, connecting = append(others, path), append(connecting, path)
 		default:
-			const reason = "requests for this subresource are not known to pass through admission"
+			const reason = "Proviso translates no rules for this subresource"
 			unseen[reason] = append(unseen[reason], path)
 		}
 	}

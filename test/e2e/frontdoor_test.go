@@ -116,7 +116,7 @@ func TestFrontDoorKnowsNamespaces(t *testing.T) {
 	d.run(t, "namespaces, statuses")
 	for name, want := range map[string]string{
 		"closed":    `True Enforced [{"at":"FrontDoor","message":"requests are decided at authorization, once the namespace is in the cache of this server","resources":["configmaps"],"result":"Enforced","rule":0,"verbs":["get"]}]`,
-		"not-empty": `False DeniesUnconditionally [{"at":"Server","message":"the condition is evaluated at admission","resources":["virtualmachines.demo.proviso.dev"],"result":"Enforced","rule":0,"verbs":["update","patch"]},{"at":"FrontDoor","message":"conditions on objects are not evaluated for these requests to kube-apiserver, so that the policy denies all of them, unless the request alone makes the condition false","resources":["secrets"],"result":"DeniesUnconditionally","rule":1,"verbs":["update","patch"]}]`,
+		"not-empty": `False DeniesUnconditionally [{"at":"Server","message":"the condition is evaluated at admission","resources":["virtualmachines.demo.proviso.dev"],"result":"Enforced","rule":0,"verbs":["update","patch"]},{"at":"FrontDoor","message":"conditions on objects are not evaluated for these requests to kube-apiserver, so that the policy denies all of them, unless the request or its namespace makes the condition false","resources":["secrets"],"result":"DeniesUnconditionally","rule":1,"verbs":["update","patch"]}]`,
 	} {
 		const effective = `{.status.conditions[?(@.type=="Effective")].`
 		poll.Holds(t, name+" has a status", func() bool {

@@ -87,14 +87,14 @@ const (
 	// ResultInnerDoorUnknown means that the effect applies to the requests for which the condition is true, except through the
 	// kube-apiservers in the message, which are not known to call the inner door. There, no policy allows a request on conditions.
 	ResultInnerDoorUnknown EnforcementResult = "InnerDoorUnknown"
-	// ResultGrantsNothing means that the condition is folded: an Allow policy allows only requests for which the request alone makes
-	// the condition true.
+	// ResultGrantsNothing means that the condition is folded: an Allow policy allows only requests for which the request, or at the
+	// front door its namespace, makes the condition true.
 	ResultGrantsNothing EnforcementResult = "GrantsNothing"
 	// ResultWithholdsUnconditionally means that the condition is folded: a NoOpinion policy applies to each request, unless the
-	// request alone makes the condition false.
+	// request, or at the front door its namespace, makes the condition false.
 	ResultWithholdsUnconditionally EnforcementResult = "WithholdsUnconditionally"
-	// ResultDeniesUnconditionally means that the condition is folded: a Deny policy denies each request, unless the request alone
-	// makes the condition false.
+	// ResultDeniesUnconditionally means that the condition is folded: a Deny policy denies each request, unless the request,
+	// or at the front door its namespace, makes the condition false.
 	ResultDeniesUnconditionally EnforcementResult = "DeniesUnconditionally"
 	// ResultNotEnforced means that the policy decides no request there. The message says why: for example, kube-apiserver refuses the barrier.
 	ResultNotEnforced EnforcementResult = "NotEnforced"

@@ -33,7 +33,7 @@ func NewBarrierOptions() *BarrierOptions { return &BarrierOptions{Namespace: def
 // AddFlags adds the flags of the options to a set.
 func (o *BarrierOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.Enabled, "barriers", o.Enabled,
-		"Write a ValidatingAdmissionPolicy and a binding for each Deny policy, by which kube-apiserver enforces the policy on the resources that it serves. Needs the permissions of artifacts/barriers. Before you turn it off, see docs/barriers.md: written barriers stay, and policies that have one cannot be deleted until the command remove-barriers has removed it.")
+		"Write a ValidatingAdmissionPolicy and a binding for each Deny policy, and for the exclusions of each FieldPermissionMapping, by which kube-apiserver enforces them on the resources that it serves. Needs the permissions of artifacts/barriers. Before you turn it off, see docs/barriers.md: written barriers stay, and policies and mappings that have one cannot be deleted until the command remove-barriers has removed it.")
 	fs.StringVar(&o.Namespace, "barriers-namespace", o.Namespace,
 		"The namespace of Proviso, which has the Lease of the replica that writes barriers. Its service account proviso-apiserver is exempt from barriers.")
 }

@@ -34,7 +34,7 @@ const (
 	maxNamedExclusions = 10
 )
 
-var errExclusionsIgnored = errors.New("mappings or schemas exclude fields, which is not enforced while the feature gate FineGrainedAuthorization is off: " +
+var errExclusionsIgnored = errors.New("mappings or schemas exclude fields, which Proviso does not enforce while the feature gate FineGrainedAuthorization is off: " +
 	"turn the gate on, or set --ignore-field-exclusions to start without enforcing them")
 
 // checkExclusions returns an error if the feature gate FineGrainedAuthorization is off and fields

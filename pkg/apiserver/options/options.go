@@ -137,7 +137,7 @@ func (o *Options) Flags() cliflag.NamedFlagSets {
 		"How long the store of policies may be unreachable. After that, the server is not ready and Allow policies grant nothing, but Deny policies still deny. Must be at least 1s.")
 
 	proviso.BoolVar(&o.IgnoreFieldExclusions, "ignore-field-exclusions", o.IgnoreFieldExclusions,
-		"Start with the feature gate FineGrainedAuthorization off although FieldPermissionMappings or schemas exclude fields from permission on the object. The exclusions are then not enforced. Without this flag, the server does not start in that case.")
+		"Start with the feature gate FineGrainedAuthorization off although FieldPermissionMappings or schemas exclude fields from permission on the object. Proviso then does not enforce the exclusions. Without this flag, the server does not start in that case.")
 
 	o.Generic.AddUniversalFlags(fss.FlagSet("generic"))
 	serving := fss.FlagSet("secure serving")

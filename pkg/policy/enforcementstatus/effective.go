@@ -45,7 +45,7 @@ func message(o Outcome, reads Reads) string {
 	case policyv1alpha1.ResultWithholdsUnconditionally:
 		return o.reason() + ", so that no Allow policy allows any of them, whether or not the condition holds"
 	case policyv1alpha1.ResultDeniesUnconditionally:
-		return o.reason() + ", so that the policy denies all of them, unless the request alone makes the condition false"
+		return o.reason() + ", so that the policy denies all of them, unless the request" + o.orNamespace() + " makes the condition false"
 	default:
 		return notEnforced(o)
 	}
@@ -61,6 +61,14 @@ func notEnforced(o Outcome) string {
 		return o.Note
 	}
 	return o.Note + ", and " + reviewsOnly
+}
+
+// orNamespace says what a condition that is folded can read beside the request.
+func (o Outcome) orNamespace() string {
+	if o.At == policyv1alpha1.EnforcedAtFrontDoor {
+		return " or its namespace"
+	}
+	return " alone"
 }
 
 // reason says why a condition is not evaluated.

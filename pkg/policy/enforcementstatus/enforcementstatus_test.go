@@ -230,11 +230,11 @@ func TestEffectiveMessage(t *testing.T) {
 	}{
 		{"enforced", []policyv1alpha1.PolicyRule{rule("create", demo, "things")}, "all requests that the rules describe are decided by the policy"},
 		{"one", []policyv1alpha1.PolicyRule{rule("create", demo, "things"), rule("create", "", "pods")},
-			"rules[1] (create pods): conditions on objects are not evaluated for these requests to kube-apiserver, so that the policy denies all of them, unless the request alone makes the condition false"},
+			"rules[1] (create pods): conditions on objects are not evaluated for these requests to kube-apiserver, so that the policy denies all of them, unless the request or its namespace makes the condition false"},
 		{"two", []policyv1alpha1.PolicyRule{rule("get", demo, "things"), rule("create", "", "pods")},
 			"rules[0] (get things.demo.proviso.dev): conditions on objects are not evaluated for these requests to Proviso, so that the policy denies all of them, unless the request alone makes the condition false. The same applies to 1 more, see status.enforcement"},
 		{"many names", []policyv1alpha1.PolicyRule{many},
-			"rules[0] (get, list, watch, create, update, patch, delete, deletecollection, … a, b, c, d, e, f, g, h, …): conditions on objects are not evaluated for these requests to kube-apiserver, so that the policy denies all of them, unless the request alone makes the condition false"},
+			"rules[0] (get, list, watch, create, update, patch, delete, deletecollection, … a, b, c, d, e, f, g, h, …): conditions on objects are not evaluated for these requests to kube-apiserver, so that the policy denies all of them, unless the request or its namespace makes the condition false"},
 	} {
 		entries := server.Of(&policyv1alpha1.AuthorizationPolicySpec{Effect: deny, Rules: tc.rules}, enforcementstatus.More)
 		if got := enforcementstatus.Effective(entries).Message; got != tc.want {
@@ -350,6 +350,7 @@ func TestMessages(t *testing.T) {
 		none        = "the policy allows none of them"
 		withheld    = "no Allow policy allows any of them, whether or not the condition holds"
 		denied      = "the policy denies all of them, unless the request alone makes the condition false"
+		deniedThere = "the policy denies all of them, unless the request or its namespace makes the condition false"
 	)
 	elsewhere, here := rule("create", "", "pods"), rule("get", demo, "things")
 	for _, tc := range []struct {
@@ -373,8 +374,8 @@ func TestMessages(t *testing.T) {
 		{name: "Deny, folded here", effect: deny, reads: enforcementstatus.More, rule: here, want: atServer + denied},
 		{name: "Allow, folded at the front door", effect: allow, reads: enforcementstatus.More, rule: elsewhere, want: atFrontDoor + none},
 		{name: "NoOpinion, folded at the front door", effect: noOpinion, reads: enforcementstatus.More, rule: elsewhere, want: atFrontDoor + withheld},
-		{name: "Deny, folded at the front door", effect: deny, reads: enforcementstatus.More, rule: elsewhere, want: atFrontDoor + denied},
-		{name: "an effect of a later version", effect: "Audit", reads: enforcementstatus.More, rule: elsewhere, want: atFrontDoor + denied},
+		{name: "Deny, folded at the front door", effect: deny, reads: enforcementstatus.More, rule: elsewhere, want: atFrontDoor + deniedThere},
+		{name: "an effect of a later version", effect: "Audit", reads: enforcementstatus.More, rule: elsewhere, want: atFrontDoor + deniedThere},
 		{name: "no front door", effect: deny, noFrontDoor: true, rule: elsewhere, want: "the front door is disabled, so that only reviews show the policy"},
 	} {
 		server := enforcementstatus.Server{Coverage: coverage, FrontDoor: !tc.noFrontDoor}

@@ -189,8 +189,8 @@ type PolicyRule struct {
 	// Resources are the resources, as in RBAC: pods; pods/exec for a subresource; */scale for
 	// this subresource of every resource; and * for all resources and subresources.
 	Resources []string
-	// ResourceNames are the names of the objects. If omitted, all names. A create or
-	// deletecollection request has no name.
+	// ResourceNames are the names of the objects. If omitted, all names. A create by POST, unless
+	// it is of a subresource, and a deletecollection have no name.
 	ResourceNames []string
 	// NonResourceURLs are the paths of the requests, such as /healthz, or /metrics/* for every
 	// path that starts with /metrics/. With them, verbs is the only other field that may be

@@ -2946,7 +2946,7 @@ func schema_proviso_apis_policy_v1alpha1_PolicyRule(ref common.ReferenceCallback
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "resourceNames are the names of the objects. If omitted, all names. A create or deletecollection request has no name. At most 256, each of at most 1024 bytes.",
+							Description: "resourceNames are the names of the objects. If omitted, all names. A create by POST, unless it is of a subresource, and a deletecollection have no name. At most 256, each of at most 1024 bytes.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

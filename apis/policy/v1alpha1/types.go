@@ -267,8 +267,9 @@ type PolicyRule struct {
 	// +optional
 	// +listType=atomic
 	Resources []string `json:"resources,omitempty"`
-	// resourceNames are the names of the objects. If omitted, all names. A create or
-	// deletecollection request has no name. At most 256, each of at most 1024 bytes.
+	// resourceNames are the names of the objects. If omitted, all names. A create by POST, unless
+	// it is of a subresource, and a deletecollection have no name. At most 256, each of at most
+	// 1024 bytes.
 	// +optional
 	// +listType=atomic
 	ResourceNames []string `json:"resourceNames,omitempty"`

@@ -81,7 +81,7 @@ func (in *input) loadFromCluster(ctx context.Context, loader *policyfile.Loader)
 	return in.readAdmission(ctx)
 }
 
-// isLeftOut asks Proviso whether kube-apiserver decides the request without it. It returns false if the caller may not ask.
+// isLeftOut asks Proviso whether kube-apiserver decides the request without it. If there is no answer, as for a caller who may not ask, it returns false, and adds a note.
 func (in *input) isLeftOut(ctx context.Context) (isLeftOut bool) {
 	ctx = command.WithWarnings(ctx, func(text string) bool {
 		isLeftOut = isLeftOut || text == authorization.WarningLeftOut
@@ -96,6 +96,9 @@ func (in *input) isLeftOut(ctx context.Context) (isLeftOut bool) {
 		_, err = client.SelfSubjectAccessReviews().Create(ctx, &authorizationv1alpha1.SelfSubjectAccessReview{Spec: authorizationv1alpha1.SelfSubjectAccessReviewSpec{
 			ResourceAttributes: spec.ResourceAttributes, NonResourceAttributes: spec.NonResourceAttributes, ConditionalAuthorization: spec.ConditionalAuthorization,
 		}}, metav1.CreateOptions{})
+	}
+	if err != nil {
+		in.notes = append(in.notes, "the policies may not apply: whether kube-apiserver decides the request without Proviso is not known: "+err.Error())
 	}
 	return isLeftOut && err == nil
 }

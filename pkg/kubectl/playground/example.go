@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"sigs.k8s.io/yaml"
@@ -24,10 +25,13 @@ import (
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/artifacts"
+	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/kubectl/command"
 	"github.com/proviso-authz/proviso/pkg/kubectl/document"
 	"github.com/proviso-authz/proviso/pkg/kubectl/policytest"
 	requests "github.com/proviso-authz/proviso/pkg/kubectl/question"
+	"github.com/proviso-authz/proviso/pkg/kubectl/rbac"
+	"github.com/proviso-authz/proviso/pkg/kubectl/simulation"
 )
 
 // example is an example or a template of the project, or what -f names: its policies, and the requests of its tests.
@@ -49,15 +53,15 @@ type exampleRequest struct {
 
 // exampleSuite is what an example needs of a PolicyTest.
 type exampleSuite struct {
-	Policies    []string         `json:"policies"`
-	Permissions []map[string]any `json:"permissions"`
+	Policies    []string            `json:"policies"`
+	Permissions []rbacv1.PolicyRule `json:"permissions"`
 	Tests       []struct {
-		Name        string           `json:"name"`
-		Request     map[string]any   `json:"request"`
-		RequestFile string           `json:"requestFile"`
-		Data        map[string]any   `json:"data"`
-		DataFile    string           `json:"dataFile"`
-		Permissions []map[string]any `json:"permissions"`
+		Name        string              `json:"name"`
+		Request     map[string]any      `json:"request"`
+		RequestFile string              `json:"requestFile"`
+		Data        map[string]any      `json:"data"`
+		DataFile    string              `json:"dataFile"`
+		Permissions []rbacv1.PolicyRule `json:"permissions"`
 	} `json:"tests"`
 }
 
@@ -65,16 +69,31 @@ type exampleSuite struct {
 func (s *exampleSuite) requests(read func(name string) (string, error)) (requests []exampleRequest, err error) {
 	for i := range s.Tests {
 		t := &s.Tests[i]
-		r := exampleRequest{Title: t.Name, RBACAllows: len(t.Permissions) > 0 || t.Permissions == nil && len(s.Permissions) > 0}
+		r := exampleRequest{Title: t.Name}
 		if r.Request, err = review(read, t.RequestFile, kindRequest, "spec", t.Request); err != nil {
 			return nil, err
 		}
 		if r.Object, err = review(read, t.DataFile, kindData, "request", t.Data); err != nil {
 			return nil, err
 		}
+		if t.Permissions == nil {
+			t.Permissions = s.Permissions
+		}
+		r.RBACAllows = cover(t.Permissions, r.Request)
 		requests = append(requests, r)
 	}
 	return requests, nil
+}
+
+// cover reports whether permissions allow the request of a review. They may have been given for what a condition checks.
+func cover(permissions []rbacv1.PolicyRule, text string) bool {
+	review := &authorizationv1alpha1.SubjectAccessReview{}
+	request := &simulation.Request{Spec: &review.Spec}
+	if yaml.Unmarshal([]byte(text), review) != nil || len(request.Validate()) > 0 {
+		return false // the page says so
+	}
+	attributes := authorization.AttributesOf(request.User(), review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes)
+	return len(rbac.RulesOf(permissions).Matching(attributes)) > 0
 }
 
 // readExamples returns the examples that have tests, the cookbook before the templates, in the order of their names.

@@ -52,6 +52,7 @@ policies: [policy.yaml]
 tests:
 - {name: alice creates, requestFile: request.yaml, dataFile: data.yaml, expect: {decision: yes-if, outcome: "no"}}
 - {name: RBAC allows, requestFile: request.yaml, dataFile: data.yaml, permissions: [{verbs: [create], apiGroups: [""], resources: [things]}], expect: {decision: "yes", outcome: "yes"}}
+- {name: RBAC allows something else, requestFile: request.yaml, dataFile: data.yaml, permissions: [{verbs: [get, delete], apiGroups: [""], resources: [things, things/status]}], expect: {decision: yes-if, outcome: "no"}}
 `
 	const data = "apiVersion: authorization.k8s.io/v1alpha1\nkind: AuthorizationConditionsReview\nrequest: {operation: CREATE, object: " + testObject + "}\n"
 	folder := map[string]string{"policy.yaml": testPolicy, "suite.yaml": suite, "request.yaml": testRequest("create"), "data.yaml": data}
@@ -64,8 +65,8 @@ tests:
 		warn string
 		err  string
 	}{
-		{name: "a folder with a suite", texts: folder, want: []string{"alice creates: no", "RBAC allows: yes"}},
-		{name: "a suite that names its policies", texts: folder, names: []string{"suite.yaml"}, want: []string{"alice creates: no", "RBAC allows: yes"}},
+		{name: "a folder with a suite", texts: folder, want: []string{"alice creates: no", "RBAC allows: yes", "RBAC allows something else: no"}},
+		{name: "a suite that names its policies", texts: folder, names: []string{"suite.yaml"}, want: []string{"alice creates: no", "RBAC allows: yes", "RBAC allows something else: no"}},
 		{name: "a request with its data", texts: folder, names: []string{"policy.yaml", "request.yaml", "data.yaml"}, want: []string{"request.yaml, document 1: no"}},
 		{name: "a policy alone", texts: folder, names: []string{"policy.yaml"}, want: []string{"write a request: "}},
 		{name: "objects", texts: map[string]string{"a.yaml": testPolicy + "---\n" + testObject, "b.json": strings.NewReplacer("gold", `"dev"`, "apiVersion", `"apiVersion"`, "kind", `"kind"`, "metadata", `"metadata"`, "name", `"name"`, "spec", `"spec"`, "class", `"class"`, " v1", ` "v1"`, "Thing", `"Thing"`, ": a", `: "a"`).Replace(testObject)},

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -29,7 +30,7 @@ const eventually = "eventually"
 
 // TestControllers lists everything that can be listed, and then has kube-controller-manager do its work on what a user
 // of policies creates: once with the controllers excluded from both doors, as by default, and once with RBAC alone allowing them their
-// writes.
+// writes. With the PodDisruptionBudget of the template protection they let no running pod be evicted.
 func TestControllers(t *testing.T) {
 	r := newRig(t, "", func(c *cluster.Config) { c.ControllerManager = true })
 	rows := r.prepare(t, "controllers.yaml", eventually)
@@ -47,6 +48,11 @@ excludedIdentities: {users: ["system:serviceaccount:proviso-system:proviso-apise
 			}
 		})
 	}
+	t.Run("evictions", func(t *testing.T) {
+		r.MustKubectl(t, "create", "namespace", "evictions")
+		r.MustKubectl(t, "apply", "-n", "evictions", "-f", filepath.Join(r.Manifests, "templates", "protection", "pods.yaml"))
+		testControllers(t, r, rows["evictions"], "evictions")
+	})
 	t.Run("owners", func(t *testing.T) { testOwners(t, r, rows, everything) })
 }
 

@@ -7,6 +7,8 @@ package innerdoor_test
 
 import (
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -61,6 +63,25 @@ func (a *recipeSender) testByBarrier(t *testing.T, recipe *recipe) {
 	runner.Run(t, rows)
 }
 
+// testInText sends requests while the policy is stored that the text of a recipe has for managed clusters. RBAC allows the user everything.
+func (a *recipeSender) testInText(t *testing.T, recipe *recipe, rows []*requests.Row) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(a.Manifests, "examples", recipe.name, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, policy, _ := strings.Cut(string(text), "<<'POLICY'\n")
+	policy, _, found := strings.Cut(policy, "\nPOLICY\n")
+	if !found {
+		t.Fatalf("the text of %s has no policy", recipe.name)
+	}
+	a.MustApply(t, policy)
+	a.grantAll(t, recipe)
+	runner := a.runner()
+	runner.Await(t, rows[0])
+	runner.Run(t, rows)
+}
+
 // TestRecipesOnManagedCluster sends the requests of all recipes to a kube-apiserver without any flag for Proviso. Users whom RBAC allows nothing get
 // nothing from Allow policies. Barriers deny what Deny policies deny, to users whom RBAC allows everything.
 func TestRecipesOnManagedCluster(t *testing.T) {
@@ -79,6 +100,9 @@ func TestRecipesOnManagedCluster(t *testing.T) {
 				return &requests.Outcome{Code: http.StatusForbidden}
 			}
 			runner.Run(t, recipe.rows["steps"])
+			if rows := recipe.rows["in-text"]; rows != nil {
+				a.testInText(t, recipe, rows)
+			}
 		})
 	}
 }

@@ -35,6 +35,7 @@ const (
 
 // recipe is a directory of artifacts/examples, with a table of requests that its policies allow and refuse. The group before, which the administrator sends, comes before the group steps.
 // The groups before-barriers and barriers are for a recipe that a barrier enforces, on a cluster with barriers. On a managed cluster, RBAC allows its user everything.
+// The group in-text is for a policy for managed clusters in the text of the recipe.
 type recipe struct {
 	name string
 	// EnforcedBy is the component that enforces the recipe, and Lists the resources of all steps, if the inner door decides them.

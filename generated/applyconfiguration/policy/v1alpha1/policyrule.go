@@ -27,8 +27,9 @@ type PolicyRuleApplyConfiguration struct {
 	// this subresource of every resource; and * for all resources and subresources. Required
 	// without nonResourceURLs. At most 64, each of at most 253 bytes.
 	Resources []string `json:"resources,omitempty"`
-	// resourceNames are the names of the objects. If omitted, all names. A create or
-	// deletecollection request has no name. At most 256, each of at most 1024 bytes.
+	// resourceNames are the names of the objects. If omitted, all names. A create by POST, unless
+	// it is of a subresource, and a deletecollection have no name. At most 256, each of at most
+	// 1024 bytes.
 	ResourceNames []string `json:"resourceNames,omitempty"`
 	// nonResourceURLs are the paths of the requests, such as /healthz, or /metrics/* for every
 	// path that starts with /metrics/. With them, verbs is the only other field that may be

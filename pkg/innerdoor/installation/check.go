@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 package installation
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -30,6 +31,12 @@ func (c *Configuration) Check(dir string) ([]string, error) {
 	var differences []string
 	for _, f := range files {
 		if f.Name == readmeFile || f.Name == canaryFile {
+			continue
+		}
+		if f.Name == servingCAFile {
+			if got, err := readFile(filepath.Join(dir, f.Name)); err != nil || !bytes.Equal(got, f.Content) {
+				differences = append(differences, f.Name+": it has not the CA of the configuration")
+			}
 			continue
 		}
 		want, err := decode(f.Content)

@@ -33,6 +33,7 @@ const (
 	manifestFile            = manifestsDirectory + "/inner-door.yaml"
 	readmeFile              = "README.txt"
 	canaryFile              = "canary.yaml"
+	servingCAFile           = "serving-ca.crt"
 )
 
 // canaries are the objects that Proviso needs for its canaries, in the default namespace.
@@ -74,6 +75,7 @@ func (c *Configuration) Files() ([]File, error) {
 		return nil, err
 	}
 	files := []File{
+		{Name: servingCAFile, Content: c.manifest.CABundle},
 		{Name: frontDoorKubeconfigFile, Content: frontDoor},
 		{Name: admissionKubeconfigFile, Content: admission},
 	}
@@ -154,7 +156,8 @@ const frontDoorPath = "/webhooks/authorize"
 func (c *Configuration) frontDoorKubeconfig() ([]byte, error) {
 	const name = "proviso"
 	k := clientcmdapi.NewConfig()
-	k.Clusters[name] = &clientcmdapi.Cluster{Server: strings.TrimRight(c.manifest.URL, "/") + frontDoorPath, CertificateAuthorityData: c.manifest.CABundle}
+	// kube-apiserver reads the file again, but not a CA in the kubeconfig.
+	k.Clusters[name] = &clientcmdapi.Cluster{Server: strings.TrimRight(c.manifest.URL, "/") + frontDoorPath, CertificateAuthority: c.path(servingCAFile)}
 	k.AuthInfos[name] = c.credentials()
 	k.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
 	k.CurrentContext = name

@@ -120,7 +120,7 @@ func TestKubeAPIServerReadsThem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cluster := kubeconfig.Clusters["proviso"]; cluster == nil || cluster.Server != "https://10.0.0.10:8444"+frontdoor.AuthorizePath || len(cluster.CertificateAuthorityData) == 0 || cluster.InsecureSkipTLSVerify {
+	if cluster := kubeconfig.Clusters["proviso"]; cluster == nil || cluster.Server != "https://10.0.0.10:8444"+frontdoor.AuthorizePath || cluster.CertificateAuthority != filepath.Join(dir, "serving-ca.crt") || len(cluster.CertificateAuthorityData) > 0 || cluster.InsecureSkipTLSVerify {
 		t.Errorf("got the cluster %+v", cluster)
 	}
 
@@ -254,6 +254,7 @@ func TestInstallationCheck(t *testing.T) {
 
 		{name: "a field that is there twice", file: manifest, edit: func(text string) string { return text + "kind: List\n" }, want: []string{"manifests/inner-door.yaml: the file is not YAML"}},
 		{name: "another key", file: "admission.kubeconfig", edit: edit("client.key", "other.key"), want: []string{`admission.kubeconfig: users[0].user.client-key is "/etc/kubernetes/proviso/other.key", want "/etc/kubernetes/proviso/client.key"`}},
+		{name: "another CA", file: "serving-ca.crt", edit: edit("BEGIN", "BEGIN OTHER"), want: []string{"serving-ca.crt: it has not the CA of the configuration"}},
 		{name: "another server", file: "front-door.kubeconfig", edit: edit("10.0.0.10", "10.0.0.11"), want: []string{`front-door.kubeconfig: clusters[0].cluster.server is "https://10.0.0.11:8444/webhooks/authorize"`}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -322,7 +323,7 @@ func TestFilesAreRenamed(t *testing.T) {
 	if after, err := os.ReadFile(path); err != nil || string(after) == string(before) {
 		t.Errorf("the file has not been replaced: %v", err)
 	}
-	for folder, want := range map[string]int{dir: 7, filepath.Dir(path): 1} {
+	for folder, want := range map[string]int{dir: 8, filepath.Dir(path): 1} {
 		if entries, err := os.ReadDir(folder); err != nil || len(entries) != want {
 			t.Errorf("%s has %v: %v, want %d entries", folder, entries, err, want)
 		}

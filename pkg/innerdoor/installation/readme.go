@@ -20,6 +20,7 @@ proviso-apiserver inner-door-config wrote these files. The manifest has the dige
 
   {{.Authorization}}          --authorization-config: when kube-apiserver calls the front door
   {{.FrontDoorKubeconfig}}      the address of the front door, and the credentials for it
+  {{.ServingCA}}             the CA of Proviso's serving certificate
   {{.Admission}}              --admission-control-config-file: where the manifest is
   {{.AdmissionKubeconfig}}       the credentials for the inner door
   {{.Manifest}}  the static admission webhooks of the inner door
@@ -101,7 +102,7 @@ func (c *Configuration) readme() ([]byte, error) {
 	}
 	var b bytes.Buffer
 	err = readmeTemplate.Execute(&b, map[string]string{
-		"Digest": c.digest, "Authorization": authorizationFile, "FrontDoorKubeconfig": frontDoorKubeconfigFile, "Admission": admissionFile,
+		"Digest": c.digest, "Authorization": authorizationFile, "FrontDoorKubeconfig": frontDoorKubeconfigFile, "ServingCA": servingCAFile, "Admission": admissionFile,
 		"AdmissionKubeconfig": admissionKubeconfigFile, "Manifest": manifestFile, "Canary": canaryFile, "Namespace": c.manifest.Namespace, "Host": address.Hostname(), "SAN": san, "Port": port,
 		"ClientCertificate": c.config.KubeAPIServer.ClientCertificate, "ClientKey": c.config.KubeAPIServer.ClientKey, "Directory": path.Clean(c.config.KubeAPIServer.Directory),
 	})

@@ -98,7 +98,7 @@ func New(config Config) (*admissionregistrationv1.ValidatingWebhookConfiguration
 		return nil, err
 	}
 	for i := range manifest.Webhooks {
-		manifest.Webhooks[i].ClientConfig.URL = ptr.To(strings.TrimRight(config.URL, "/") + AdmitPath + digest)
+		manifest.Webhooks[i].ClientConfig = admissionregistrationv1.WebhookClientConfig{URL: ptr.To(strings.TrimRight(config.URL, "/") + AdmitPath + digest), CABundle: config.CABundle}
 	}
 	return manifest, nil
 }
@@ -109,7 +109,8 @@ func Digest(config Config) (string, error) {
 	return digest, err
 }
 
-// build returns the manifest without URLs, and its digest, which a kube-apiserver sends with each call.
+// build returns the manifest without URLs and CAs, and its digest, which a kube-apiserver sends with each call. The CAs are not in the digest, so that they can be
+// replaced without a restart: with a wrong CA kube-apiserver does not reach the inner door, and refuses the write.
 func (c Config) build() (*admissionregistrationv1.ValidatingWebhookConfiguration, string, error) {
 	if err := c.Validate().ToAggregate(); err != nil {
 		return nil, "", err
@@ -231,7 +232,6 @@ func (c Config) canary() admissionregistrationv1.ValidatingWebhook {
 func (c Config) named(name string, rules []admissionregistrationv1.RuleWithOperations, conditions []admissionregistrationv1.MatchCondition) *admissionregistrationv1.ValidatingWebhook {
 	return &admissionregistrationv1.ValidatingWebhook{
 		Name:                    name + "." + ConfigurationName,
-		ClientConfig:            admissionregistrationv1.WebhookClientConfig{CABundle: c.CABundle},
 		Rules:                   rules,
 		FailurePolicy:           ptr.To(admissionregistrationv1.Fail),
 		MatchPolicy:             ptr.To(admissionregistrationv1.Exact),

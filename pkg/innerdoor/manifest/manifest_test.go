@@ -347,12 +347,11 @@ func TestFailsClosed(t *testing.T) {
 		}
 	}
 	for name, change := range map[string]func(*manifest.Config){
-		"a resource less":     func(c *manifest.Config) { c.Resources = c.Resources[1:] },
-		"another order":       func(c *manifest.Config) { c.Resources = []innerdoor.Resource{services, claims} },
-		"an identity":         func(c *manifest.Config) { c.Identities.Users = []string{"backup"} },
-		"others not asked":    func(c *manifest.Config) { c.AsksOthers = false },
-		"owners":              func(c *manifest.Config) { c.OwnerReferences = true },
-		"another certificate": func(c *manifest.Config) { c.CABundle = []byte("other") },
+		"a resource less":  func(c *manifest.Config) { c.Resources = c.Resources[1:] },
+		"another order":    func(c *manifest.Config) { c.Resources = []innerdoor.Resource{services, claims} },
+		"an identity":      func(c *manifest.Config) { c.Identities.Users = []string{"backup"} },
+		"others not asked": func(c *manifest.Config) { c.AsksOthers = false },
+		"owners":           func(c *manifest.Config) { c.OwnerReferences = true },
 	} {
 		c := config()
 		change(&c)
@@ -363,6 +362,16 @@ func TestFailsClosed(t *testing.T) {
 		if *other.Webhooks[0].ClientConfig.URL == *written.Webhooks[0].ClientConfig.URL {
 			t.Errorf("%s: the digest is the same", name)
 		}
+	}
+	// A CA is replaced without a restart of Proviso, which knows the digest only.
+	c := config()
+	c.CABundle = []byte("other")
+	other, err := manifest.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := other.Webhooks[0].ClientConfig; *got.URL != *written.Webhooks[0].ClientConfig.URL || string(got.CABundle) != "other" {
+		t.Errorf("another CA: got the URL %s and the CA %s", *got.URL, got.CABundle)
 	}
 }
 

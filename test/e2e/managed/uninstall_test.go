@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
+	"github.com/proviso-authz/proviso/test/testutil/documents"
 	"github.com/proviso-authz/proviso/test/testutil/plane"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
@@ -89,12 +90,11 @@ func commandsOf(t *testing.T, r *rig) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, after, found := strings.Cut(string(document), "<!-- without Proviso -->\n")
-	commands, _, ended := strings.Cut(after, "<!-- end -->")
-	if !found || !ended {
-		t.Fatal("docs/barriers.md has no commands for a cluster without Proviso")
+	commands, err := documents.Console(string(document), "without Proviso")
+	if err != nil {
+		t.Fatal(err)
 	}
-	return strings.NewReplacer("```console\n$ ", "", "\n$ ", "\n", "```", "").Replace(commands)
+	return commands
 }
 
 // restart starts Proviso again with other arguments. A replica that stops gives up the Lease, if it has it.

@@ -40,6 +40,16 @@ func Script(document string) string {
 	return script.String()
 }
 
+// Console returns the commands of a document that follow the comment with a mark, and end with the comment "end". They are in a block console, one to a line after "$ ".
+func Console(document, mark string) (string, error) {
+	_, after, found := strings.Cut(document, "<!-- "+mark+" -->\n")
+	commands, _, ended := strings.Cut(after, "<!-- end -->")
+	if !found || !ended {
+		return "", fmt.Errorf("the document has no commands %q", mark)
+	}
+	return strings.NewReplacer("```console\n$ ", "", "\n$ ", "\n", "```", "").Replace(commands), nil
+}
+
 // Run runs the blocks of a document as the administrator of a cluster, in the root of the repository. The error has what they print.
 func Run(ctx context.Context, c *cluster.Cluster, document string) error {
 	script := Script(document)

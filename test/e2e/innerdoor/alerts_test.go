@@ -141,21 +141,31 @@ func newWatched(t *testing.T) *watched {
 			"--authentication-token-webhook-cache-ttl=10m", "--authorization-webhook-cache-authorized-ttl=10m",
 		}
 	})
-	kubeconfig := filepath.Join(dir, "kubeconfig")
 	hook := w.serveWebhook(t, "hook", func(response http.ResponseWriter, _ *http.Request) {
 		if w.hookFails.Load() {
 			response.WriteHeader(http.StatusForbidden) // which is not tried again
 			return
 		}
-		_, _ = io.WriteString(response, `{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "status": {"allowed": false}}`)
+		_, _ = io.WriteString(response, hookAnswer)
 	})
+	w.writeHook(t, authorizers, hook)
+	return w
+}
+
+// hookAnswer is NoOpinion.
+const hookAnswer = `{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "status": {"allowed": false}}`
+
+// writeHook writes the configuration of the authorization webhook that decides about the user hooked, and its kubeconfig beside it.
+func (w *watched) writeHook(t *testing.T, authorizers, url string) {
+	t.Helper()
+	kubeconfig := filepath.Join(filepath.Dir(authorizers), "hook.kubeconfig")
 	mustBeNil(t, os.WriteFile(kubeconfig, fmt.Appendf(nil, `apiVersion: v1
 kind: Config
 current-context: hook
 users: [{name: proviso}]
 clusters: [{name: hook, cluster: {server: %q, certificate-authority: %q}}]
 contexts: [{name: hook, context: {cluster: hook, user: proviso}}]
-`, hook, w.CAFile()), 0o600))
+`, url, w.CAFile()), 0o600))
 	mustBeNil(t, os.WriteFile(authorizers, fmt.Appendf(nil, `apiVersion: config.proviso.dev/v1alpha1
 kind: AuthorizationConfiguration
 authorizers:
@@ -169,7 +179,6 @@ authorizers:
     matchConditionSubjectAccessReviewVersion: v1
     matchConditions: [{expression: request.user == 'hooked'}]
 `, kubeconfig), 0o600))
-	return w
 }
 
 // awaitHealthy waits until both kube-apiservers call the inner door and have loaded the barrier.

@@ -221,6 +221,13 @@ test-version-%:
 test-alerts: controlplane build ## Run Prometheus beside a control plane: each alert fires after its symptom; takes two minutes.
 	PROVISO_ALERTS=1 $(GOTEST) -timeout 10m -run '^TestAlerts$$' ./test/e2e/innerdoor
 
+# The incident, from 1 to 10, that a reader is to find out. Without it, make incidents causes and cures all of them.
+N ?=
+
+.PHONY: incidents
+incidents: controlplane build ## Cause incident N for a reader, who has its alerts, the runbook and kubectl. Without N, cause and cure all; takes ten minutes.
+	PROVISO_READER=$(N) PROVISO_REQUIRE_PROMETHEUS=1 $(GOTEST) -v -tags incidents -timeout $(if $(N),0,40m) -run '^TestIncidents$$$(if $(N),/^$(N)$$)' ./test/e2e/innerdoor
+
 .PHONY: test-node
 test-node: image ## Install the image and the manifests in a real node, as root; the first time it is built, which takes minutes.
 	@hack/node/build.sh

@@ -173,7 +173,7 @@ func (k *kind[T]) deviation(stored, wanted T) string {
 type foreignError struct{ kind, name string }
 
 func (e *foreignError) Error() string {
-	return fmt.Sprintf("the %s %q belongs to another tool: it is left as it is. Delete it or rename the policy", e.kind, e.name)
+	return fmt.Sprintf("the %s %q belongs to another tool (delete it, or rename the policy)", e.kind, e.name)
 }
 
 // changedError says that kube-apiserver has stored another text than it received.

@@ -146,10 +146,19 @@ func newWatched(t *testing.T) *watched {
 			response.WriteHeader(http.StatusForbidden) // which is not tried again
 			return
 		}
-		_, _ = io.WriteString(response, `{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "status": {"allowed": false}}`)
+		_, _ = io.WriteString(response, hookAnswer)
 	})
-	writeAuthorizers(t, dir, hook, w.CAFile(), "matchConditions: [{expression: request.user == 'hooked'}]")
+	w.writeHook(t, dir, hook)
 	return w
+}
+
+// hookAnswer is NoOpinion.
+const hookAnswer = `{"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "status": {"allowed": false}}`
+
+// writeHook writes authorizers.yaml, with the authorization webhook that decides about the user hooked.
+func (w *watched) writeHook(t *testing.T, dir, url string) {
+	t.Helper()
+	writeAuthorizers(t, dir, url, w.CAFile(), "matchConditions: [{expression: request.user == 'hooked'}]")
 }
 
 // awaitHealthy waits until both kube-apiservers call the inner door and have loaded the barrier.

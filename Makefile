@@ -228,10 +228,17 @@ N ?=
 incidents: controlplane build ## Cause incident N for a reader, who has its alerts, the runbook and kubectl. Without N, cause and cure all; takes ten minutes.
 	PROVISO_READER=$(N) PROVISO_REQUIRE_PROMETHEUS=1 $(GOTEST) -v -tags incidents -timeout $(if $(N),0,40m) -run '^TestIncidents$$$(if $(N),/^$(N)$$)' ./test/e2e/innerdoor
 
+# The directory with the release that `make test-node` installs. Without it, the test installs such files of this tree.
+FILES ?=
+
 .PHONY: test-node
-test-node: image ## Install the image and the manifests in a real node, as root; the first time it is built, which takes minutes.
+test-node: ## Install a release in a real node, as root: the one in FILES, or one of this tree; the first time the node is built, which takes minutes.
 	@hack/node/build.sh
-	$(GOTEST) -v -timeout 15m ./test/node
+ifeq ($(FILES),)
+	rm -rf $(OUTPUT)/node-release
+	cd hack/release && go run . server $(RELEASEFLAGS) -dir $(OUTPUT)/node-release
+endif
+	@hack/node/test.sh $(abspath $(or $(FILES),$(OUTPUT)/node-release))
 
 .PHONY: bench
 bench: controlplane build ## Run the benchmarks, beside what one would use instead.

@@ -40,9 +40,9 @@ client front-proxy /CN=front-proxy-client front-proxy-ca
 client kubelet-client /CN=kube-apiserver-kubelet-client
 client admin /O=system:masters/CN=admin
 client alice /O=developers/CN=alice
-client bob /CN=bob
+for user in bob carol agent; do client "${user}" "/CN=${user}"; done
 client kubelet "/O=system:nodes/CN=system:node:${node}"
-kubeconfig "${KUBECONFIG}" admin alice bob
+kubeconfig "${KUBECONFIG}" admin alice bob carol agent
 for name in kubelet kube-controller-manager kube-scheduler kube-proxy; do
   [[ ${name} == kubelet ]] || client "${name}" "/CN=system:${name}"
   kubeconfig "${dir}/${name}.kubeconfig" "${name}"

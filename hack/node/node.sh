@@ -18,8 +18,12 @@ apart() { unshare --mount --net --uts --ipc --pid --fork --mount-proc --kill-chi
 # With cgroup v1, hybrid or not, each hierarchy is a directory of /sys/fs/cgroup. With cgroup v2 there is one.
 hierarchy=/sys/fs/cgroup
 v2() { [[ $(stat --file-system --format=%T "${hierarchy}") == cgroup2fs ]]; }
-# enable lets the children of a cgroup have a controller.
-enable() { grep -qw "$1" "$2/cgroup.subtree_control" || echo "+$1" >"$2/cgroup.subtree_control"; }
+# enable lets the children of a cgroup have a controller. down disables again what it enables in the root.
+enable() {
+  if grep -qw "$1" "$2/cgroup.subtree_control"; then return; fi
+  echo "+$1" >"$2/cgroup.subtree_control" || return
+  [[ $2 != "${hierarchy}" ]] || echo "$1" >>"${dir}/controllers"
+}
 has_controller() { if v2; then enable "$1" "${hierarchy}"; else [[ -w ${hierarchy}/$1 ]]; fi; }
 make_cgroups() {
   local name
@@ -46,6 +50,10 @@ remove_cgroups() {
     ((SECONDS < deadline)) || { echo "these cgroups remain:" >&2; cgroups -print >&2; return 1; }
     cgroups -exec rmdir {} + 2>/dev/null || sleep 0.1
   done
+  [[ -f ${dir}/controllers ]] || return 0
+  local name
+  # A controller stays if another cgroup has begun to use it.
+  while read -r name; do echo "-${name}" >"${hierarchy}/cgroup.subtree_control" || true; done <"${dir}/controllers" 2>/dev/null
 }
 
 # check says what the machine lacks. It tries features of the kernel in namespaces that end at once.
@@ -75,15 +83,15 @@ up() {
   if [[ -e ${dir} ]]; then down; fi
   mkdir -p "${dir}"
   if ! check; then
-    rm -rf "${dir}"
+    down
     return 1
   fi
   echo "starting the node …"
   "${here}/config.sh"
   make_cgroups
   echo --authorization-mode=Node,RBAC >"${dir}/kube-apiserver.flags"
-  setsid unshare --mount --net --uts --ipc --pid --fork --mount-proc --kill-child=KILL "${here}/init.sh" >"${dir}/init.log" 2>&1 </dev/null &
-  echo $! >"${dir}/pid"
+  # The process writes its number itself: up may be killed at any time, and down needs the number.
+  setsid bash -c 'echo $$ >"$1" && exec unshare --mount --net --uts --ipc --pid --fork --mount-proc --kill-child=KILL "$2"' bash "${dir}/pid" "${here}/init.sh" >"${dir}/init.log" 2>&1 </dev/null &
   until [[ -f ${dir}/ready ]]; do
     kill -0 $! 2>/dev/null || { cat "${dir}/init.log" >&2; return 1; }
     sleep 0.2

@@ -3,8 +3,8 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Command release writes the image of the server, writes all files of a release, and verifies them. It needs Go and git. It also renders the
-// variants of the chart, for tests.
+// Command release writes the image of the server, or the files that install it, or all files of a release, and verifies these. It needs Go and
+// git. For tests, it also renders the variants of the chart, and the chart of a release with the values on its standard input.
 package main
 
 import (
@@ -28,7 +28,7 @@ func main() {
 	}
 }
 
-var errCommand = errors.New("want a command, image, write, verify or render, and its flags")
+var errCommand = errors.New("want a command, image, server, write, verify, render or template, and its flags")
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 0 {
@@ -55,6 +55,8 @@ func run(ctx context.Context, args []string) error {
 			fmt.Println(digest)
 		}
 		return err
+	case "server":
+		return s.writeServer(ctx, *dir, build)
 	case "write":
 		if err := s.write(ctx, *dir, build); err != nil {
 			return err
@@ -64,6 +66,8 @@ func run(ctx context.Context, args []string) error {
 		return verify(ctx, *dir)
 	case "render":
 		return render(s.root, *dir)
+	case "template":
+		return template(*dir, s.Tag, os.Stdin, os.Stdout)
 	default:
 		return errCommand
 	}

@@ -10,12 +10,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strings"
+
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	"sigs.k8s.io/yaml"
 
 	"github.com/proviso-authz/proviso/hack/release/binary"
 	"github.com/proviso-authz/proviso/hack/release/chart"
@@ -46,8 +50,7 @@ func (s *source) write(ctx context.Context, dir string, build binary.Build) erro
 	if err := os.RemoveAll(dir); err != nil {
 		return err
 	}
-	digest, err := s.writeImage(ctx, dir, build)
-	if err != nil {
+	if err := s.writeServer(ctx, dir, build); err != nil {
 		return err
 	}
 	archives, err := krew.Write(ctx, s.root, dir, s.Tag, s.Created, build)
@@ -60,11 +63,21 @@ func (s *source) write(ctx context.Context, dir string, build binary.Build) erro
 	}
 	return errors.Join(
 		document(s.Build, krew.Executable).Write(dir, artifacts),
-		manifests.Write(s.root, dir, s.Repository+"@"+digest),
-		chart.Write(s.root, dir, s.Tag, s.Repository+"@"+digest, s.Created),
 		os.WriteFile(filepath.Join(dir, notesName), []byte(notes), 0o644),
 		provenance.Write(dir, s.Build), // after all files but the last
 		checksums.Write(dir),
+	)
+}
+
+// writeServer writes those files of a release that install the server.
+func (s *source) writeServer(ctx context.Context, dir string, build binary.Build) error {
+	digest, err := s.writeImage(ctx, dir, build)
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		manifests.Write(s.root, dir, s.Repository+"@"+digest),
+		chart.Write(s.root, dir, s.Tag, s.Repository+"@"+digest, s.Created),
 	)
 }
 
@@ -194,6 +207,28 @@ func render(root, dir string) error {
 		}
 	}
 	return nil
+}
+
+// template writes the objects of the chart of a release, as `helm template` does with a file of values.
+func template(dir, tag string, values io.Reader, out io.Writer) error {
+	c, err := loader.LoadFile(filepath.Join(dir, chart.Name(tag)))
+	if err != nil {
+		return err
+	}
+	text, err := io.ReadAll(values)
+	if err != nil {
+		return err
+	}
+	set := map[string]any{}
+	if err := yaml.UnmarshalStrict(text, &set); err != nil {
+		return err
+	}
+	manifest, err := chart.Render(c, set)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(out, manifest)
+	return err
 }
 
 // verifyVersion returns an error if an executable does not have the tag and the commit in it. One for this machine must print the tag.

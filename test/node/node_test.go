@@ -3,11 +3,12 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package node_test installs the image and the manifests in a real node: kubelet, containerd and kube-proxy beside the control plane. The other
-// tests read the manifests as a kubelet would, and have no pods.
+// Package node_test installs a release in a real node: kubelet, containerd and kube-proxy beside the control plane. The other tests read the
+// manifests as a kubelet would, and have no pods.
 package node_test
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"os/exec"
@@ -17,21 +18,24 @@ import (
 	"testing"
 	"time"
 
+	"sigs.k8s.io/yaml"
+
 	"github.com/proviso-authz/proviso/test/testutil/pki"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
 )
 
-// node is the node of hack/node, and a copy of artifacts with certificates.
+// node is the node of hack/node. release is a copy of the files of a release, to which the test adds certificates.
 type node struct {
-	root, dir, artifacts string
+	root, dir, release string
 }
 
-// TestNode installs Proviso as docs/operations.md says, then the front door as artifacts/front-door/README.md says. make test-node builds what it needs.
+// TestNode installs a release from its files alone: first a manifest, as docs/operations.md says, then the front door and the inner door from the
+// chart. make test-node builds what it needs, and sets PROVISO_RELEASE, the directory of these files.
 func TestNode(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	must(t, err)
 	n := &node{root: root, dir: filepath.Join(root, "_output", "node")}
-	n.artifacts = filepath.Join(n.dir, "artifacts")
+	n.release = filepath.Join(n.dir, "release")
 	if _, err := os.Stat(n.dir); err == nil {
 		t.Fatalf("%s exists: run make down before", n.dir)
 	}
@@ -47,41 +51,88 @@ func TestNode(t *testing.T) {
 		}
 	})
 	timed(t, "up", func() { n.script(t, "up") })
-	timed(t, "deploy", func() { n.deploy(t) })
+	timed(t, "the manifest", func() { n.install(t) })
 	timed(t, "tests", func() { n.testBarriers(t) })
 	timed(t, "the front door", func() { n.openFrontDoor(t) })
 	timed(t, "tests of the front door", func() { n.testFrontDoor(t) })
 	timed(t, "backup and restore", func() { n.testBackup(t) })
+	timed(t, "the inner door", func() { n.openInnerDoor(t) })
+	timed(t, "the demo", func() { n.testDemo(t) })
 }
 
-// deploy applies the overlay for managed clusters.
-func (n *node) deploy(t *testing.T) {
-	must(t, os.CopyFS(n.artifacts, os.DirFS(filepath.Join(n.root, "artifacts"))))
-	for folder, write := range map[string]func(string) (string, error){"base": pki.WriteServing, "front-door": pki.WriteFrontDoorClient} {
-		certs := filepath.Join(n.artifacts, folder, "certs")
-		must(t, os.RemoveAll(certs))
-		_, err := write(certs)
-		must(t, err)
-	}
-	n.apply(t, "overlays/managed")
+// install imports the image, and applies the manifest for managed clusters, with the commands of docs/operations.md.
+func (n *node) install(t *testing.T) {
+	must(t, os.CopyFS(n.release, os.DirFS(os.Getenv("PROVISO_RELEASE"))))
+	kustomization := filepath.Join(n.release, "kustomization.yaml")
+	content, err := os.ReadFile(kustomization)
+	must(t, err)
+	n.bash(t, "[[ ! -e SHA256SUMS ]] || "+n.commands(t, "## Install a release", "sha256sum"))
+	must(t, os.WriteFile(kustomization, bytes.Replace(content, []byte("install-base.yaml"), []byte("install-managed.yaml"), 1), 0o600))
+	n.bash(t, n.commands(t, "## Install a release", "ctr", "openssl req", "cp tls.crt", "kubectl apply"))
+	n.rollout(t)
 	n.available(t)
-	if out := n.kubectl(t, "create", "--filename="+filepath.Join(n.artifacts, "examples/reviews/self-access.yaml"), "--output=yaml"); !strings.Contains(out, "allowed: true") {
+	if out := n.kubectl(t, "create", "--filename="+filepath.Join(n.root, "artifacts/examples/reviews/self-access.yaml"), "--output=yaml"); !strings.Contains(out, "allowed: true") {
 		t.Errorf("a review: got %s, want allowed", out)
 	}
 }
 
-// apply applies a kustomization, and waits until its pods are ready.
-func (n *node) apply(t *testing.T, folder string) {
-	n.kubectl(t, "apply", "--server-side", "--kustomize="+filepath.Join(n.artifacts, folder))
+// commands returns the commands of a section of docs/operations.md that begin with one of the prefixes, in their order. There is one of each.
+func (n *node) commands(t *testing.T, heading string, prefixes ...string) string {
+	t.Helper()
+	document, err := os.ReadFile(filepath.Join(n.root, "docs", "operations.md"))
+	must(t, err)
+	_, section, _ := strings.Cut(string(document), "\n"+heading+"\n")
+	section, _, _ = strings.Cut(section, "\n#")
+	var commands []string
+	for line := range strings.Lines(section) {
+		command, ok := strings.CutPrefix(strings.TrimSpace(line), "$ ")
+		if ok && slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(command, prefix) }) {
+			commands = append(commands, command)
+		}
+	}
+	if len(commands) != len(prefixes) {
+		t.Fatalf("%s of docs/operations.md: got the commands %q, want one with each of %q", heading, commands, prefixes)
+	}
+	return strings.Join(commands, "\n")
+}
+
+// bash runs commands beside the files of the release.
+func (n *node) bash(t *testing.T, commands string) string {
+	t.Helper()
+	return n.script(t, "run", "bash", "-c", "set -ex -o pipefail\ncd "+n.release+"\n"+commands)
+}
+
+// apply applies the objects of the chart for values, and waits until its pods are ready.
+func (n *node) apply(t *testing.T, values map[string]any) {
+	values["createNamespace"] = true
+	values["managed"] = map[string]any{"enabled": true}
+	values["tls"] = map[string]any{"ca": n.read(t, "ca.crt")}
+	text, err := yaml.Marshal(values)
+	must(t, err)
+	archives, err := filepath.Glob(filepath.Join(n.release, "proviso-*.tgz"))
+	must(t, err)
+	if len(archives) != 1 {
+		t.Fatalf("got the charts %q, want one", archives)
+	}
+	version := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(archives[0]), "proviso-"), ".tgz")
+	cmd := exec.Command("go", "run", ".", "template", "-dir", n.release, "-tag", version)
+	cmd.Dir, cmd.Stdin, cmd.Stderr = filepath.Join(n.root, "hack", "release"), bytes.NewReader(text), os.Stderr
+	manifest, err := cmd.Output()
+	must(t, err)
+	n.write(t, "chart.yaml", string(manifest))
+	n.kubectl(t, "apply", "--server-side", "--filename="+filepath.Join(n.release, "chart.yaml"))
 	n.rollout(t)
+	n.available(t)
 }
 
 func (n *node) rollout(t *testing.T) {
+	t.Helper()
 	n.kubectl(t, "--namespace=proviso-system", "rollout", "status", "deployment/proviso-apiserver", "--timeout=2m")
 }
 
 // available waits until kube-apiserver reaches Proviso.
 func (n *node) available(t *testing.T) {
+	t.Helper()
 	n.kubectl(t, "wait", "--for=condition=Available", "--timeout=2m", "apiservice", "--selector=app.kubernetes.io/name=proviso-apiserver")
 }
 
@@ -100,21 +151,86 @@ func (n *node) testBarriers(t *testing.T) {
 	})
 }
 
-// openFrontDoor adds the front door, and only then starts kube-apiserver with its flag, with the address of the Service.
+// openFrontDoor applies the chart with the front door, and only then starts kube-apiserver with its flag, with the address of the Service. The
+// configuration of kube-apiserver is no part of a release.
 func (n *node) openFrontDoor(t *testing.T) {
-	n.write(t, "with-front-door/kustomization.yaml", "resources: [../overlays/managed]\ncomponents: [../front-door]\n")
-	n.apply(t, "with-front-door")
-	address := n.kubectl(t, "--namespace=proviso-system", "get", "service/proviso-apiserver-front-door", "--output=jsonpath={.spec.clusterIP}")
+	_, err := pki.WriteFrontDoorClient(filepath.Join(n.release, "front-door"))
+	must(t, err)
+	n.bash(t, n.commands(t, "### With Helm", "kubectl create secret"))
+	n.apply(t, map[string]any{"frontDoor": n.frontDoor(t)})
 	const installed = "/etc/kubernetes/proviso/"
-	folder := filepath.Join(n.artifacts, "front-door")
-	paths := strings.NewReplacer(installed+"serving-ca.crt", filepath.Join(n.artifacts, "base/certs/ca.crt"), installed+"client", filepath.Join(folder, "certs/client"),
-		installed, folder+"/", "https://127.0.0.1:", "https://"+address+":")
+	paths := strings.NewReplacer(installed+"serving-ca.crt", filepath.Join(n.release, "ca.crt"), installed+"client", filepath.Join(n.release, "front-door/client"),
+		installed, n.release+"/", "https://127.0.0.1:", "https://"+n.address(t)+":")
 	for _, name := range []string{"authorization.yaml", "kubeconfig.yaml"} {
-		content, err := os.ReadFile(filepath.Join(folder, name))
+		content, err := os.ReadFile(filepath.Join(n.root, "artifacts", "front-door", name))
 		must(t, err)
-		n.write(t, "front-door/"+name, paths.Replace(string(content)))
+		n.write(t, name, paths.Replace(string(content)))
 	}
-	n.script(t, "kube-apiserver", "--authorization-config="+filepath.Join(folder, "authorization.yaml"))
+	n.script(t, "kube-apiserver", "--authorization-config="+filepath.Join(n.release, "authorization.yaml"))
+}
+
+func (n *node) frontDoor(t *testing.T) map[string]any {
+	t.Helper()
+	return map[string]any{"enabled": true, "clientCA": n.read(t, "front-door/ca.crt")}
+}
+
+// address returns the address of the Service of both doors.
+func (n *node) address(t *testing.T) string {
+	t.Helper()
+	return n.kubectl(t, "--namespace=proviso-system", "get", "service/proviso-apiserver-front-door", "--output=jsonpath={.spec.clusterIP}")
+}
+
+// openInnerDoor applies the chart with both doors, and a serving certificate for the address of the Service. The server in the image writes the
+// files of kube-apiserver.
+func (n *node) openInnerDoor(t *testing.T) {
+	address := n.address(t)
+	certificate := n.commands(t, "## Install a release", "openssl req", "cp tls.crt")
+	n.bash(t, strings.Replace(certificate, "subjectAltName=", "subjectAltName=IP:"+address+",", 1)+
+		"\nkubectl --namespace=proviso-system delete secret proviso-apiserver-tls\n"+n.commands(t, "### With Helm", "kubectl create secret"))
+	door := filepath.Join(n.release, "inner-door")
+	must(t, os.MkdirAll(door, 0o755))
+	configuration, err := os.ReadFile("testdata/inner-door.yaml")
+	must(t, err)
+	// The pod reads this file, too, with the CA beside it.
+	n.write(t, "inner-door.yaml", strings.NewReplacer("ADDRESS", address, "DIRECTORY", door).Replace(string(configuration)))
+	n.apply(t, map[string]any{"frontDoor": n.frontDoor(t), "innerDoor": map[string]any{"enabled": true, "configuration": n.read(t, "inner-door.yaml"), "servingCA": n.read(t, "ca.crt")}})
+	n.bash(t, `cp ca.crt serving-ca.crt
+cp front-door/client.* inner-door
+mkdir image
+ctr --namespace k8s.io images mount "$(kubectl --namespace=proviso-system get deployment/proviso-apiserver -o jsonpath='{.spec.template.spec.containers[0].image}')" image
+trap 'ctr --namespace k8s.io images unmount --rm image' EXIT
+image/proviso-apiserver inner-door-config --config inner-door.yaml --output inner-door`)
+	n.script(t, "kube-apiserver", "--authorization-config="+filepath.Join(door, "authorization.yaml"), "--admission-control-config-file="+filepath.Join(door, "admission.yaml"))
+	n.available(t)
+	n.kubectl(t, "wait", "--for=condition=Effective", "--timeout=2m", "clusterauthorizationpolicies", "--all")
+}
+
+// testDemo runs the steps of hack/demo.sh, but for those that start and stop servers.
+func (n *node) testDemo(t *testing.T) {
+	n.kubectl(t, "delete", "clusterauthorizationpolicies", "--all")
+	n.kubectl(t, "--namespace=shop", "delete", "pods", "--all", "--now")
+	n.kubectl(t, "delete", "namespace", "shop")
+	n.kubectl(t, "apply", "--filename="+filepath.Join(n.root, "artifacts", "dev", "users.yaml"))
+	demo, err := os.ReadFile(filepath.Join(n.root, "hack", "demo.sh"))
+	must(t, err)
+	steps, rest, found := strings.Cut(string(demo), "\ntitle \"The cluster keeps running")
+	if !found || rest == "" {
+		t.Fatal("hack/demo.sh has another end")
+	}
+	scale := "kubectl --namespace=proviso-system scale deployment/proviso-apiserver --replicas="
+	for _, replace := range []struct{ old, new string }{
+		{`root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)`, "root=" + n.root},
+		{"\nhack/dev-up.sh\n", "\n"},
+		{"run 'export KUBECONFIG=$PWD/_output/dev/kubeconfig PATH=$PWD/_output/bin:$PATH'\n", ""},
+		{"kill -9 $(cat _output/dev/proviso-apiserver.pid)", scale + "0 && kubectl --namespace=proviso-system wait --for=delete pod --all"},
+		{"run \"hack/dev-up.sh\"", "run \"" + scale + "1\""},
+	} {
+		if strings.Count(steps, replace.old) != 1 {
+			t.Fatalf("hack/demo.sh does not have %q once", replace.old)
+		}
+		steps = strings.Replace(steps, replace.old, replace.new, 1)
+	}
+	n.bash(t, steps)
 }
 
 func (n *node) testFrontDoor(t *testing.T) {
@@ -132,26 +248,14 @@ func (n *node) testFrontDoor(t *testing.T) {
 	})
 }
 
-// testBackup restores a policy that was deleted after the backup, with the commands of docs/operations.md.
+// testBackup restores a policy that was deleted after the backup, with the commands of docs/operations.md. A release has no pod that restores.
 func (n *node) testBackup(t *testing.T) {
-	document, err := os.ReadFile(filepath.Join(n.root, "docs", "operations.md"))
-	must(t, err)
-	paste := func(heading string) {
-		_, section, _ := strings.Cut(string(document), "\n## "+heading+"\n")
-		section, _, _ = strings.Cut(section, "\n## ")
-		script := "set -ex -o pipefail\ncd " + n.dir + "\n"
-		for line := range strings.Lines(section) {
-			if command, ok := strings.CutPrefix(strings.TrimSpace(line), "$ "); ok {
-				script += command + "\n"
-			}
-		}
-		if out := n.script(t, "run", "bash", "-c", script); heading == "Restore" && !strings.Contains(out, "The earlier data are in ") {
-			t.Errorf("restore: got %s", out)
-		}
-	}
-	paste("Back up")
+	must(t, os.CopyFS(filepath.Join(n.release, "artifacts", "restore"), os.DirFS(filepath.Join(n.root, "artifacts", "restore"))))
+	n.bash(t, n.commands(t, "## Back up", "kubectl"))
 	n.kubectl(t, "delete", "clusterauthorizationpolicies/no-secrets")
-	paste("Restore")
+	if out := n.bash(t, n.commands(t, "## Restore", "image=", "kubectl", "sed", "kubectl", "kubectl", "kubectl", "kubectl")); !strings.Contains(out, "The earlier data are in ") {
+		t.Errorf("restore: got %s", out)
+	}
 	n.kubectl(t, "--namespace=proviso-system", "scale", "deployment/proviso-apiserver", "--replicas=1")
 	n.rollout(t)
 	n.available(t)
@@ -191,9 +295,15 @@ func (n *node) explain(t *testing.T) {
 }
 
 func (n *node) write(t *testing.T, name, content string) {
-	file := filepath.Join(n.artifacts, name)
-	must(t, os.MkdirAll(filepath.Dir(file), 0o755))
-	must(t, os.WriteFile(file, []byte(content), 0o600))
+	t.Helper()
+	must(t, os.WriteFile(filepath.Join(n.release, name), []byte(content), 0o600))
+}
+
+func (n *node) read(t *testing.T, name string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(n.release, name))
+	must(t, err)
+	return string(content)
 }
 
 // command runs hack/node/node.sh.

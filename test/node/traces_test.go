@@ -25,7 +25,9 @@ func traces(t *testing.T, root string) map[string]bool {
 		}
 	}
 	for what, command := range map[string]string{
-		"interface": "ip -oneline link | cut -d: -f2", "address": "ip -brief address", "route": "ip route", "rule": "nft --stateless list ruleset", "mount": "findmnt --list --noheadings --output=TARGET,FSTYPE",
+		"interface": "ip -oneline link | cut -d: -f2", "address": "ip -brief address", "route": "ip route", "rule": "nft --stateless list ruleset", "table of iptables": "cat /proc/net/ip_tables_names /proc/net/ip6_tables_names",
+		"mount":                  "findmnt --list --noheadings --output=TARGET,FSTYPE | grep -E \"^(${root}|/run|/var|/proc|/sys)\"", // others may mount elsewhere
+		"controllers of cgroups": "cat /sys/fs/cgroup/cgroup.subtree_control",
 	} {
 		cmd := exec.Command("bash", "-c", "source hack/node/settings.sh; "+command)
 		cmd.Dir = root

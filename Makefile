@@ -273,6 +273,10 @@ test-upgrade: controlplane build ## Replace three replicas of the version in hac
 	@hack/previous.sh
 	PROVISO_PREVIOUS=$(OUTPUT)/previous/proviso-apiserver go test -count=1 -v -tags soak -timeout 30m -run '^TestUpgrade$$' ./test/e2e/innerdoor
 
+.PHONY: test-rotation
+test-rotation: controlplane build ## Replace every certificate and CA while users write, without a restart. Takes a quarter of an hour.
+	go test -count=1 -v -tags soak -timeout 40m -run '^TestRotation$$' ./test/e2e/innerdoor
+
 .PHONY: fuzz
 fuzz: ## Fuzz every target for FUZZTIME.
 	@hack/fuzz.sh $(FUZZTIME)

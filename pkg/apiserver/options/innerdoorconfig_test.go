@@ -38,7 +38,7 @@ func TestInnerDoorConfigCommand(t *testing.T) {
 		{name: "no directory", args: []string{"--config=" + example}, fail: "--config and --output are required"},
 		{name: "an argument", args: []string{"now"}, fail: `unknown command "now"`},
 		{name: "no such file", args: []string{"--config=missing", "--output=" + dir}, fail: "--config: "},
-		{name: "check before they are written", args: []string{"--config=" + example, "--output=" + dir, "--check"}, out: "manifests/inner-door.yaml: the file is missing\n", fail: "the installed files differ in 5 places"},
+		{name: "check before they are written", args: []string{"--config=" + example, "--output=" + dir, "--check"}, out: "serving-ca.crt: the file is missing\n", fail: "the installed files differ in 6 places"},
 		{name: "a kubeconfig without --check", args: []string{"--config=" + example, "--output=" + dir, "--kubeconfig=a"}, fail: "--kubeconfig needs --check"},
 		{name: "a kubeconfig that is missing", args: []string{"--config=" + example, "--output=" + dir, "--check", "--kubeconfig=/missing"}, fail: "--kubeconfig: "},
 		{name: "write", args: []string{"--config=" + example, "--output=" + dir}, out: "wrote the files to "},

@@ -34,8 +34,12 @@ func (c *Configuration) Check(dir string) ([]string, error) {
 			continue
 		}
 		if f.Name == servingCAFile {
-			if got, err := readFile(filepath.Join(dir, f.Name)); err != nil || !bytes.Equal(got, f.Content) {
-				differences = append(differences, f.Name+": it has not the CA of the configuration")
+			got, problem := read(filepath.Join(dir, f.Name))
+			if problem == "" && !bytes.Equal(got, f.Content) {
+				problem = "it has not the CA of the configuration"
+			}
+			if problem != "" {
+				differences = append(differences, f.Name+": "+problem)
 			}
 			continue
 		}
@@ -67,8 +71,8 @@ func decode(content []byte) (fields map[string]any, err error) {
 	return fields, json.Unmarshal(text, &fields)
 }
 
-// installed reads a file, or says why it cannot be compared.
-func installed(path string) (fields map[string]any, problem string) {
+// read reads a file, or says why it cannot be compared.
+func read(path string) (content []byte, problem string) {
 	content, err := readFile(path)
 	switch {
 	case os.IsNotExist(err):
@@ -79,7 +83,17 @@ func installed(path string) (fields map[string]any, problem string) {
 	case len(content) == 0:
 		return nil, "the file is empty"
 	}
-	if fields, err = decode(content); err != nil {
+	return content, ""
+}
+
+// installed reads a file of YAML, or says why it cannot be compared.
+func installed(path string) (fields map[string]any, problem string) {
+	content, problem := read(path)
+	if problem != "" {
+		return nil, problem
+	}
+	fields, err := decode(content)
+	if err != nil {
 		return nil, "the file is not YAML: " + err.Error()
 	}
 	return fields, ""

@@ -90,8 +90,8 @@ up() {
   "${here}/config.sh"
   make_cgroups
   echo --authorization-mode=Node,RBAC >"${dir}/kube-apiserver.flags"
-  setsid unshare --mount --net --uts --ipc --pid --fork --mount-proc --kill-child=KILL "${here}/init.sh" >"${dir}/init.log" 2>&1 </dev/null &
-  echo $! >"${dir}/pid"
+  # The process writes its number itself: up may be killed at any time, and down needs the number.
+  setsid bash -c 'echo $$ >"$1" && exec unshare --mount --net --uts --ipc --pid --fork --mount-proc --kill-child=KILL "$2"' bash "${dir}/pid" "${here}/init.sh" >"${dir}/init.log" 2>&1 </dev/null &
   until [[ -f ${dir}/ready ]]; do
     kill -0 $! 2>/dev/null || { cat "${dir}/init.log" >&2; return 1; }
     sleep 0.2

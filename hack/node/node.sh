@@ -18,12 +18,8 @@ apart() { unshare --mount --net --uts --ipc --pid --fork --mount-proc --kill-chi
 # With cgroup v1, hybrid or not, each hierarchy is a directory of /sys/fs/cgroup. With cgroup v2 there is one.
 hierarchy=/sys/fs/cgroup
 v2() { [[ $(stat --file-system --format=%T "${hierarchy}") == cgroup2fs ]]; }
-# enable lets the children of a cgroup have a controller. down disables again what it enables in the root.
-enable() {
-  if grep -qw "$1" "$2/cgroup.subtree_control"; then return; fi
-  echo "+$1" >"$2/cgroup.subtree_control" || return
-  [[ $2 != "${hierarchy}" ]] || echo "$1" >>"${dir}/controllers"
-}
+# enable lets the children of a cgroup have a controller.
+enable() { grep -qw "$1" "$2/cgroup.subtree_control" || echo "+$1" >"$2/cgroup.subtree_control"; }
 has_controller() { if v2; then enable "$1" "${hierarchy}"; else [[ -w ${hierarchy}/$1 ]]; fi; }
 make_cgroups() {
   local name
@@ -51,9 +47,11 @@ remove_cgroups() {
     cgroups -exec rmdir {} + 2>/dev/null || sleep 0.1
   done
   [[ -f ${dir}/controllers ]] || return 0
+  # Those that this script, kubelet and runc have enabled since. One stays if another cgroup has begun to use it.
   local name
-  # A controller stays if another cgroup has begun to use it.
-  while read -r name; do echo "-${name}" >"${hierarchy}/cgroup.subtree_control" || true; done <"${dir}/controllers" 2>/dev/null
+  for name in $(tr ' ' '\n' <"${hierarchy}/cgroup.subtree_control" | grep -vxF -f <(tr ' ' '\n' <"${dir}/controllers")); do
+    echo "-${name}" >"${hierarchy}/cgroup.subtree_control" || true
+  done 2>/dev/null
 }
 
 # check says what the machine lacks. It tries features of the kernel in namespaces that end at once.
@@ -82,6 +80,7 @@ up() {
   fi
   if [[ -e ${dir} ]]; then down; fi
   mkdir -p "${dir}"
+  if v2; then cp "${hierarchy}/cgroup.subtree_control" "${dir}/controllers"; fi
   if ! check; then
     down
     return 1

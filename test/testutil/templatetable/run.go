@@ -14,8 +14,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/proviso-authz/proviso/test/testutil/poll"
 	"github.com/proviso-authz/proviso/test/testutil/requests"
 )
 
@@ -100,7 +102,8 @@ var (
 	enforcement = regexp.MustCompile(`(?m)^  enforcement: .*\n`)
 )
 
-// enforce applies the policies of a template with an enforcement.
+// enforce applies the policies of a template with an enforcement. With the front door it waits until kube-apiserver has loaded the barriers: until then, requests
+// that pass the condition of a Deny policy are refused.
 func (c *Cluster) enforce(t *testing.T, template *Template, value string) {
 	t.Helper()
 	content, err := os.ReadFile(c.file(template, "policy.yaml"))
@@ -110,6 +113,19 @@ func (c *Cluster) enforce(t *testing.T, template *Template, value string) {
 	manifest := effect.ReplaceAllString(enforcement.ReplaceAllString(string(content), ""), "$0\n  enforcement: "+value)
 	c.kubectl(t, manifest, "apply", "-f", "-")
 	c.kubectl(t, manifest, "wait", "--for=condition=Ready", "--timeout=30s", "-f", "-")
+	if !c.FrontDoor {
+		return
+	}
+	poll.Eventually(t, "kube-apiserver loads the barriers of "+template.Name, func() string {
+		stored, err := c.Kubectl(t.Context(), manifest, "get", "-o", "yaml", "-f", "-")
+		if err != nil {
+			return err.Error()
+		}
+		if strings.Contains(stored, ": Pending\n") {
+			return stored
+		}
+		return ""
+	})
 }
 
 // doors sends the requests as dry runs of users whom RBAC allows nothing, while the Allow policies of the template are stored, if it has some.

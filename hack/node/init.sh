@@ -87,8 +87,9 @@ await "a binding" kubectl create clusterrolebinding kube-apiserver:kubelet --clu
 await "the volume" kubectl apply --filename="${dir}/storage.yaml"
 component kube-controller-manager --use-service-account-credentials --service-account-private-key-file="${pki}/service-accounts.key" --root-ca-file="${pki}/ca.crt"
 component kube-scheduler
-start kube-proxy kube-proxy --config="${dir}/kube-proxy.yaml"
 start kubelet kubelet --config="${dir}/kubelet.yaml" --kubeconfig="${dir}/kubelet.kubeconfig" --root-dir="${dir}/kubelet" --hostname-override="${node}" --node-ip="${node_ip}"
 await "the node" kubectl wait --for=condition=Ready "node/${node}" --timeout=1s
+# kube-proxy ends when the addresses of its node change, and a slow kubelet would write them after it has started.
+start kube-proxy kube-proxy --config="${dir}/kube-proxy.yaml"
 touch "${dir}/ready"
 while true; do wait || true; sleep 1; done

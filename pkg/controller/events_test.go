@@ -27,7 +27,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/controller"
 )
 
-// TestEvents sends three events, of which two are equal, to a kube-apiserver that stores them, forbids them, or fails. Only those that fail are sent again.
+// TestEvents sends three events to a kube-apiserver. The third equals the first, and becomes a patch of it. An event is sent again after a failure, but not if it is forbidden.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

@@ -155,8 +155,8 @@ func (s *site) sheet(t *testing.T, said string) string {
 	text := &strings.Builder{}
 	fmt.Fprintf(text, `
 ================================================================================
-These alerts fire. The rules are those of artifacts/monitoring, with all periods
-shortened to %s. The pages of runbook_url are docs/runbook.md.
+The alerts below are firing. Their rules are in artifacts/monitoring, but each
+period in them is %s here. Each runbook_url is a section of docs/runbook.md.
 
 %s
 kubectl   %s/kubectl --kubeconfig=%s
@@ -164,8 +164,10 @@ kubectl   %s/kubectl --kubeconfig=%s
           Other programs, such as proviso-apiserver, are beside kubectl.
 Prometheus %s
 Files     %s
-          pki has all certificates and keys, those of CAs too, inner-door the files of kube-apiserver for both
-          doors, inner-door.yaml the InnerDoorConfiguration. artifacts are the manifests of the installation.
+          pki              all certificates and keys, also those of the CAs
+          inner-door       the files of kube-apiserver for both doors
+          inner-door.yaml  the InnerDoorConfiguration
+          artifacts        the manifests of the installation
 Store     %s, without TLS: an etcd of Proviso alone, whose data are in %s
 
 The servers are processes of this machine, not pods. To start one again, touch its file restart: it gets the arguments in its

@@ -109,7 +109,7 @@ func (r *rotation) reissueOne(t *testing.T, name string) {
 	mustBeNil(t, errors.Join(err, os.Rename(pair.Key, filepath.Join(r.dir, name+".key")), os.Rename(pair.Cert, filepath.Join(r.dir, name+".crt"))))
 }
 
-// tell brings the CA of Proviso's serving certificate to whoever calls Proviso, and waits until each kube-apiserver has loaded its files.
+// tell writes the CA of Proviso's serving certificate into the APIServices and into the files of each kube-apiserver, and waits until each kube-apiserver has loaded them.
 func (r *rotation) tell(t *testing.T) {
 	t.Helper()
 	mustBeNil(t, r.RegisterVersions(t.Context(), "v1alpha1.authorization.k8s.io", "v1alpha1.authorization.proviso.dev", "v1alpha1.policy.proviso.dev", "v1alpha1.demo.proviso.dev"))
@@ -198,9 +198,8 @@ func (r *rotation) become(t *testing.T, when string, want int, all []*credential
 	}
 }
 
-// TestRotation replaces every certificate and every CA of a control plane, but for those of etcd, while users write and policies change: first the CAs are in bundles with the
-// new ones, then the certificates are replaced, and then the old CAs are taken away. No process starts again, and no write that must pass is refused for longer than the
-// canaries take.
+// TestRotation replaces every certificate and every CA of a control plane except etcd's while users write and policies change. It has three steps: bundles with the old and
+// the new CAs, new certificates, and the new CAs alone. It fails if a process restarts, or if a write that must pass is refused for longer than the canaries take.
 func TestRotation(t *testing.T) {
 	s := newSoak(t, "")
 	r := &rotation{soak: s, dir: filepath.Dir(s.CAFile()), old: filepath.Join(s.Dir, "pki-old"), next: map[string]*pki.Authority{}}
@@ -276,7 +275,7 @@ func (r *rotation) rotate(t *testing.T) {
 	}
 }
 
-// certificates replaces all certificates but those of CAs and of etcd.
+// certificates replaces the serving and client certificates, one kind after the other. It leaves out etcd's.
 func (r *rotation) certificates(t *testing.T) {
 	t.Helper()
 	for _, step := range []struct {

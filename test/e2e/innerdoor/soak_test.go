@@ -180,7 +180,7 @@ type soak struct {
 	servers, nodes, replicas []*cluster.Server
 	// history has when a generation may have allowed a write, and seals when a generation of sealed was Effective, of which sealed is the last.
 	history, seals *history
-	// balancers are before the front doors and the main ports of the replicas, and disk is that of the last member of etcd.
+	// balancers pass connections on to the replicas: one to their front doors, one to their main ports. disk has the data of the last member of etcd.
 	balancers []*balancer
 	disk      *disk
 	hook      *hook

@@ -152,7 +152,7 @@ func call(c ast.CallExpr) (string, bool) {
 	return "", false
 }
 
-// keyOf returns the value of a map that an expression tests for a key. That it is a map shows only in its value if it is absent: {}.
+// keyOf returns the value of a map that an expression tests for a key. It takes a field for a map if {} stands for it when it is absent.
 func keyOf(c ast.CallExpr) (field, bool) {
 	if c.FunctionName() != operators.In || c.Args()[0].Kind() != ast.LiteralKind {
 		return field{}, false
@@ -262,10 +262,10 @@ func fieldOf(e ast.Expr) (field, bool) {
 
 func fieldOfCall(c ast.CallExpr) (field, bool) {
 	args := c.Args()
-	switch name := c.FunctionName(); name {
-	case "dyn":
+	switch name := c.FunctionName(); {
+	case isDyn(c):
 		return fieldOf(args[0])
-	case operators.OptSelect, operators.Index, operators.OptIndex:
+	case name == operators.OptSelect || name == operators.Index || name == operators.OptIndex:
 		f, ok := fieldOf(args[0])
 		if !ok || f.absent != nil || args[1].Kind() != ast.LiteralKind {
 			return field{}, false
@@ -278,9 +278,9 @@ func fieldOfCall(c ast.CallExpr) (field, bool) {
 		}
 		f.isOptional = f.isOptional || name != operators.Index
 		return f, isText
-	case "orValue":
+	case name == "orValue" && c.IsMemberFunction() && len(args) == 1:
 		f, ok := fieldOf(c.Target())
-		if !ok || !f.isOptional || len(args) != 1 {
+		if !ok || !f.isOptional {
 			return field{}, false
 		}
 		f.isOptional, f.absent = false, args[0]
@@ -291,10 +291,15 @@ func fieldOfCall(c ast.CallExpr) (field, bool) {
 
 // isEmpty reports whether an expression is a list or a map without elements, or dyn() of one.
 func isEmpty(e ast.Expr, kind ast.ExprKind) bool {
-	if e.Kind() == ast.CallKind && e.AsCall().FunctionName() == "dyn" {
+	if e.Kind() == ast.CallKind && isDyn(e.AsCall()) {
 		e = e.AsCall().Args()[0]
 	}
 	return e.Kind() == kind && (kind == ast.ListKind && len(e.AsList().Elements()) == 0 || kind == ast.MapKind && len(e.AsMap().Entries()) == 0)
+}
+
+// isDyn reports whether a call is dyn() of one operand. A condition of another server may never have been type-checked, and have any number.
+func isDyn(c ast.CallExpr) bool {
+	return c.FunctionName() == "dyn" && !c.IsMemberFunction() && len(c.Args()) == 1
 }
 
 // literal returns a literal as people write it. Texts that could be misread have quotes.

@@ -71,6 +71,9 @@ func (s *sink) permitted(ctx context.Context, sent, stored *eventsv1.Event, err 
 	if !apierrors.IsForbidden(err) {
 		return stored, err
 	}
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) { // no permission is missing
+		return sent, nil
+	}
 	s.forbidden.Do(func() {
 		klog.FromContext(ctx).Error(err, "kube-apiserver forbids an event, and others like it are not logged", "reportingController", sent.ReportingController)
 	})

@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/fake"
@@ -30,6 +31,8 @@ import (
 // TestEvents sends three events to a kube-apiserver. The third equals the first, and becomes a patch of it. An event is sent again after a failure, but not if it is forbidden.
 func TestEvents(t *testing.T) {
 	t.Parallel()
+	ending := apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "", errors.New("the namespace is being terminated"))
+	ending.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}
 	for _, tc := range []struct {
 		name      string
 		err       error
@@ -38,6 +41,7 @@ func TestEvents(t *testing.T) {
 	}{
 		{name: "stored"},
 		{name: "forbidden", err: apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "", errors.New("no permission")), logged: 1},
+		{name: "forbidden, because its namespace is deleted", err: ending},
 		{name: "failed", err: errors.New("connection refused"), logged: 6, sentAgain: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -23,7 +23,7 @@ const actionWriteStatus = "WriteStatus"
 // The notes of the events have no text of the policy, because others may read events than may read policies.
 const (
 	noteBroken = "The policy does not decide all requests that its rules describe, with its condition: see its status"
-	noteWorks  = "The policy decides all requests that its rules describe, with its condition, again"
+	noteWorks  = "The policy decides all requests that its rules describe, with its condition"
 )
 
 func effectiveOf(status *policyv1alpha1.AuthorizationPolicyStatus) *metav1.Condition {
@@ -53,7 +53,7 @@ func (c *Controller) noteEffect(key engine.Key, p *content) {
 
 // effectEvent returns what records an event if the policy stops working by a status that is to be written, or works again by it. It must be called before
 // the write, which noteEffect may see at once, and what it returns after it, so that only the replica that has written the status records the event. A new
-// policy that does not work has no event: its author was warned.
+// policy that does not work has no event, because its author was warned, but it has one when it works.
 func (c *Controller) effectEvent(key engine.Key, p *content, status *policyv1alpha1.AuthorizationPolicyStatus) (record func()) {
 	before, after := effectiveOf(p.status), effectiveOf(status)
 	if c.config.Events == nil || before == nil || after == nil {

@@ -46,13 +46,14 @@ func statusWith(reason string) (status policyv1alpha1.AuthorizationPolicyStatus)
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ steps, want []string }{
-		"new, and works":                 {steps: []string{" a", "Enforced a"}},
-		"new, and does not work":         {steps: []string{" a", "GrantsNothing a"}},
-		"new, and waits for its barrier": {steps: []string{" a", "Pending a", "Enforced b"}},
-		"changed, and waits again":       {steps: []string{"Enforced a", "Pending a", "Enforced a"}},
-		"stops, and works again":         {steps: []string{"Enforced a", "InnerDoorUnknown a", "Enforced b"}, want: []string{"Warning InnerDoorUnknown", "Normal Enforced"}},
-		"stops for two reasons":          {steps: []string{"Enforced a", "InnerDoorUnknown a", "GrantsNothing b"}, want: []string{"Warning InnerDoorUnknown"}},
-		"its barrier is refused":         {steps: []string{"Enforced a", "Pending b", "NotEnforced a"}, want: []string{"Warning NotEnforced"}},
+		"new, and works":                    {steps: []string{" a", "Enforced a"}},
+		"new, and does not work":            {steps: []string{" a", "GrantsNothing a"}},
+		"new, does not work, and is mended": {steps: []string{" a", "GrantsNothing a", "Enforced a"}, want: []string{"Normal Enforced"}},
+		"new, and waits for its barrier":    {steps: []string{" a", "Pending a", "Enforced b"}},
+		"changed, and waits again":          {steps: []string{"Enforced a", "Pending a", "Enforced a"}},
+		"stops, and works again":            {steps: []string{"Enforced a", "InnerDoorUnknown a", "Enforced b"}, want: []string{"Warning InnerDoorUnknown", "Normal Enforced"}},
+		"stops for two reasons":             {steps: []string{"Enforced a", "InnerDoorUnknown a", "GrantsNothing b"}, want: []string{"Warning InnerDoorUnknown"}},
+		"its barrier is refused":            {steps: []string{"Enforced a", "Pending b", "NotEnforced a"}, want: []string{"Warning NotEnforced"}},
 		"its barrier is refused, and mended": {
 			steps: []string{"Enforced a", "NotEnforced a", "Pending b", "Enforced b", "Pending a", "Enforced a"}, want: []string{"Warning NotEnforced", "Normal Enforced"},
 		},

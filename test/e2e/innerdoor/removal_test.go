@@ -93,8 +93,9 @@ func (r *removal) never(t *testing.T, row *requests.Row) (stop func()) {
 				sent++
 			}
 		}
-		if t.Logf("%s was refused %d times", row, sent); sent < 5 {
-			t.Errorf("%s was sent %d times: too few to say anything", row, sent)
+		// While a door does not answer, one refusal takes seconds.
+		if t.Logf("%s was refused %d times", row, sent); sent == 0 {
+			t.Errorf("%s has no answer: this says nothing", row)
 		}
 	})
 	stop = func() {

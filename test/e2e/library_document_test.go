@@ -7,7 +7,6 @@ package e2e_test
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/proviso-authz/proviso/test/testutil/cluster"
 )
 
 // libraryBlocks are the commands of the section "From an empty folder", and its files with their names before them.
@@ -30,10 +31,9 @@ func TestLibraryFromAnEmptyFolder(t *testing.T) {
 	if !found || !ended {
 		t.Fatal("docs/library.md has no section From an empty folder")
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	reserved, err := cluster.ReservePort()
 	must(t, err)
-	port := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
-	must(t, listener.Close())
+	port := strconv.Itoa(reserved)
 	faults := strings.ReplaceAll(readText(t, "testdata/library-faults.sh"), "7443", port)
 	// The server ends with the shell, however this does.
 	script := "set -o errexit -o pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n"

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -27,6 +26,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
+	"github.com/proviso-authz/proviso/test/testutil/cluster"
 	"github.com/proviso-authz/proviso/test/testutil/golden"
 	"github.com/proviso-authz/proviso/test/testutil/pki"
 	"github.com/proviso-authz/proviso/test/testutil/poll"
@@ -51,10 +51,8 @@ func newMeasured(t *testing.T) *measured {
 	must(t, err)
 	pair, err := ca.Client("kube-apiserver", "kube-apiserver")
 	must(t, err)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := cluster.ReservePort()
 	must(t, err)
-	port := listener.Addr().(*net.TCPAddr).Port
-	_ = listener.Close()
 	// The bound on staleness is long, so that the server does not look for lost policies meanwhile.
 	m := &measured{separate: newSeparate(t, fmt.Sprintf("measured-%d", port),
 		"--enable-demo-api", "--policy-staleness-bound=1h", "--feature-gates=ConditionalImpersonation=true,FineGrainedAuthorization=true,WebhooksAtFrontDoor=true",

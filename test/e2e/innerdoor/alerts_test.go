@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -240,10 +239,9 @@ func (w *watched) startPrometheus(t *testing.T, program string) *monitoring.Rule
 	mustBeNil(t, err)
 	file := filepath.Join(dir, "prometheus.yaml")
 	mustBeNil(t, os.WriteFile(file, config, 0o600))
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	port, err := cluster.ReservePort()
 	mustBeNil(t, err)
-	address := listener.Addr().String()
-	mustBeNil(t, listener.Close())
+	address := fmt.Sprintf("127.0.0.1:%d", port)
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), program, "--config.file="+file, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address, "--log.level=warn") // ends in the cleanup
 	log := &strings.Builder{}
 	cmd.Stdout, cmd.Stderr = log, log

@@ -302,10 +302,9 @@ func (s *site) watchRestarts(t *testing.T) {
 // closedAddress returns an address on which no server listens.
 func closedAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := cluster.ReservePort()
 	mustBeNil(t, err)
-	mustBeNil(t, listener.Close())
-	return listener.Addr().String()
+	return fmt.Sprintf("127.0.0.1:%d", port)
 }
 
 // startHook starts the authorization webhook, and returns its URL. It listens in this process, and can be restarted like the others.

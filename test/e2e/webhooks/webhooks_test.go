@@ -13,7 +13,6 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -214,12 +213,11 @@ func (r *rig) configuration(t *testing.T, ca []byte, members ...member) string {
 // closedPort returns an address on which no server listens.
 func closedPort(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := cluster.ReservePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close()
-	return "https://" + listener.Addr().String()
+	return fmt.Sprintf("https://127.0.0.1:%d", port)
 }
 
 // newRig starts a control plane, with the inner door or without.

@@ -10,16 +10,11 @@ import (
 	"sync"
 )
 
-// reservePorts returns n different free ports of 127.0.0.1, and keeps them for servers that this process starts, until it ends.
-//
-// A server may start long after its port has been chosen, because the configuration of another server names the port. Without a
-// reservation the kernel may give the port to any connection in the meantime. So reservePorts keeps a connection to each port open:
-// while it is open, the kernel gives the port to nobody who asks for any port, but lets a server listen on it that asks for this one
-// with SO_REUSEADDR, as Go's servers do.
+// reservePorts returns n different ports of ReservePort.
 func reservePorts(n int) ([]int, error) {
 	ports := make([]int, 0, n)
 	for range n {
-		port, err := reservePort()
+		port, err := ReservePort()
 		if err != nil {
 			return nil, err
 		}
@@ -28,7 +23,13 @@ func reservePorts(n int) ([]int, error) {
 	return ports, nil
 }
 
-func reservePort() (int, error) {
+// ReservePort returns a free port of 127.0.0.1, and keeps it for servers that this process starts, until it ends.
+//
+// A server may start long after its port has been chosen, because the configuration of another server names the port. Without a
+// reservation the kernel may give the port to any connection in the meantime. So ReservePort keeps a connection to the port open:
+// while it is open, the kernel gives the port to nobody who asks for any port, but lets a server listen on it that asks for this one
+// with SO_REUSEADDR, as Go's servers do. A test that takes a port without ReservePort may take one that another test has reserved.
+func ReservePort() (int, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return 0, err

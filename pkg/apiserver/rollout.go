@@ -112,18 +112,13 @@ func (b *barriers) atAdmission() *place.Barriers {
 	}
 }
 
-// isLoaded reports whether all kube-apiservers have loaded the barrier of a policy, and why not. Without the front door, which would fold
-// conditions, it is enough that all those have whose addresses are known: behind a load balancer there may be others, which the message
-// says.
+// isLoaded reports whether the barrier of a policy counts as loaded, and which kube-apiservers may lack it.
 func (b *barriers) isLoaded(key engine.Key) (isLoaded bool, message string) {
-	switch state := b.rollout.State(key); {
-	case state.Phase == rollout.Active:
+	state := b.rollout.State(key)
+	if state.Phase == rollout.Active {
 		return true, state.Uncertified
-	case state.LoadedByKnown && !b.frontDoor:
-		return true, state.Message
-	default:
-		return false, state.Message
 	}
+	return state.Loaded, state.Message
 }
 
 // followRollout has the rollout of barriers follow what is stored, and probe kube-apiservers, until ctx ends.

@@ -15,7 +15,7 @@ var (
 	metricSet metricset.Set
 
 	policies = metricSet.GaugeVec("proviso_barrier_rollout_policies", []string{"phase"},
-		"Number of Deny policies by the phase of their barrier as this replica knows it: absent (no rule can be translated), pending (not every kube-apiserver is known to have loaded it) or active.")
+		"Number of Deny policies by the phase of their barrier as this replica knows it: absent (no rule can be translated), pending (not every kube-apiserver is known to have loaded it) or active (without the front door, the kube-apiservers whose addresses are known count).")
 	isLoaded = metricSet.GaugeVec("proviso_barrier_rollout_server_loaded", []string{"server"},
 		"Whether a kube-apiserver has shown that it has loaded all barriers that are written, by server: 1 or 0.")
 	probes = metricSet.CounterVec("proviso_barrier_rollout_probes_total", []string{"result"},
@@ -29,13 +29,21 @@ var registerMetrics = sync.OnceFunc(func() {
 	}
 })
 
+// counted returns the phase that counts: without the front door, a barrier may be pending for ever behind a load balancer, and is enforced.
+func (s State) counted() Phase {
+	if s.Loaded {
+		return Active
+	}
+	return s.Phase
+}
+
 // measure sets the gauges, and removes the gauges of servers that do not count any more.
 func (r *Rollout) measure() {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	counts := map[Phase]int{}
 	for _, e := range r.entries {
-		counts[r.state(e).Phase]++
+		counts[r.state(e).counted()]++
 	}
 	for _, phase := range phases {
 		policies.WithLabelValues(string(phase)).Set(float64(counts[phase]))

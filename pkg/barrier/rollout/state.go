@@ -41,8 +41,9 @@ type State struct {
 	Phase Phase
 	// Earlier says that an earlier text of the policy is active while Phase is Pending.
 	Earlier bool
-	// LoadedByKnown says that every kube-apiserver whose address is known has loaded the barrier, although others may be missing.
-	LoadedByKnown bool
+	// Loaded says that the barrier counts as loaded: Phase is Active, or there is no front door, which would fold conditions, and every kube-apiserver whose
+	// address is known has loaded it. Behind a load balancer there may be others.
+	Loaded bool
 	// Message explains the phase.
 	Message string
 	// Uncertified says at which kube-apiservers the front door leaves nothing to the barrier, because it cannot know their client certificates. It is empty
@@ -89,7 +90,7 @@ func (r *Rollout) States() map[engine.Key]State {
 
 // Equal reports whether two states are the same.
 func (s State) Equal(other State) bool {
-	return s.Phase == other.Phase && s.Earlier == other.Earlier && s.LoadedByKnown == other.LoadedByKnown && s.Message == other.Message && s.Uncertified == other.Uncertified && slices.Equal(s.Lacking, other.Lacking)
+	return s.Phase == other.Phase && s.Earlier == other.Earlier && s.Loaded == other.Loaded && s.Message == other.Message && s.Uncertified == other.Uncertified && slices.Equal(s.Lacking, other.Lacking)
 }
 
 func (r *Rollout) state(e *entry) State {
@@ -97,7 +98,7 @@ func (r *Rollout) state(e *entry) State {
 	switch {
 	//guard:rollout-sight-lost-in-state
 	case e.isActive() && blind == "":
-		return State{Phase: Active, Message: messageActive, Uncertified: r.uncertified()}
+		return State{Phase: Active, Loaded: true, Message: messageActive, Uncertified: r.uncertified()}
 	case e.wanted == nil:
 		return State{Phase: Absent, Message: "the policy does not compile"}
 	case !e.wanted.exists():
@@ -105,7 +106,7 @@ func (r *Rollout) state(e *entry) State {
 	}
 	state := State{Phase: Pending, Earlier: len(e.active) > 0 && blind == ""}
 	state.Message, state.Lacking = r.obstacle(e)
-	state.LoadedByKnown = len(r.servers) > 0 && state.Message == r.cause
+	state.Loaded = !r.config.FrontDoor && len(r.servers) > 0 && state.Message == r.cause
 	if state.Earlier {
 		state.Message += messageEarlier
 	}

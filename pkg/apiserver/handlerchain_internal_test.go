@@ -185,7 +185,7 @@ func filterOf(t *testing.T, a authorizer.UnconditionalAuthorizer, adjust func(*i
 		t.Fatal(err)
 	}
 	config := impersonation.FilterConfig{
-		Authorizer: a, Constrained: true, Conditional: impersonation.Conditional{Chain: chain, Compiler: compiler, Partial: inPart},
+		Authorizer: a, Constrained: true, Conditional: impersonation.Conditional{Chain: chain, Denials: chain, Compiler: compiler, Partial: inPart},
 		EnforceResidual: func(context.Context, ...authorization.Set) error { return nil }, Serializer: Codecs,
 	}
 	if adjust != nil {

@@ -69,7 +69,7 @@ func TestAuthorsDecideImpersonation(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			reviewer, err := impersonation.NewReviewer(chain, false, &impersonation.Conditional{Chain: chain, Compiler: shared, Partial: inPart})
+			reviewer, err := impersonation.NewReviewer(chain, false, &impersonation.Conditional{Chain: chain, Denials: chain, Compiler: shared, Partial: inPart})
 			if err != nil {
 				t.Fatal(err)
 			}

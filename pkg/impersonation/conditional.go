@@ -42,7 +42,7 @@ type Conditional struct {
 	Chain *authorization.Chain
 	// Denials has the authorizers of Chain that can only deny and that are fast. As soon as conditional mode cannot
 	// allow the impersonation any more, Denials decides the checks on the remaining parts of the user instead of Chain,
-	// because a denial is final in all modes. If Denials is nil, these checks are not made.
+	// because a denial is final in all modes.
 	Denials *authorization.Chain
 	// Compiler compiles conditions, and Partial compiles them for evaluation before the object is
 	// known.
@@ -89,9 +89,7 @@ func (c *Conditional) run(ctx context.Context, request authorizer.AttributesReco
 		chain := c.Chain
 		if !passed {
 			// One answer is enough to refuse. A client must not cause many checks by naming many groups.
-			if chain = c.Denials; chain == nil {
-				break
-			}
+			chain = c.Denials
 		}
 		start := time.Now()
 		check, residual := checks.check(ctx, chain, p.attributes(request.User))

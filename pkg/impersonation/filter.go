@@ -49,7 +49,10 @@ type filter struct {
 	serializer      runtime.NegotiatedSerializer
 }
 
-var errIncomplete = errors.New("the impersonation filter needs an authorizer, a chain, compilers, a serializer and a way to restrict requests")
+var (
+	errIncomplete = errors.New("the impersonation filter needs an authorizer, a chain, compilers, a serializer and a way to restrict requests")
+	errNoDenials  = errors.New("conditional mode of impersonation needs the authorizers that can only deny: legacy mode could allow what they deny")
+)
 
 // NewFilter returns the impersonation filter, which wraps a handler. The filter tries the constrained modes of Kubernetes
 // (KEP-5284) first, if they are on, then conditional mode (KEP-5681), and legacy mode last. It stops at the mode that decides

@@ -410,6 +410,7 @@ func TestNewFilterNeedsEverything(t *testing.T) {
 		"residual":   func(c *impersonation.FilterConfig) { c.EnforceResidual = nil },
 		"serializer": func(c *impersonation.FilterConfig) { c.Serializer = nil },
 		"chain":      func(c *impersonation.FilterConfig) { c.Conditional.Chain = nil },
+		"denials":    func(c *impersonation.FilterConfig) { c.Conditional.Denials = nil },
 		"compiler":   func(c *impersonation.FilterConfig) { c.Conditional.Compiler = nil },
 		"partial":    func(c *impersonation.FilterConfig) { c.Conditional.Partial = nil },
 	} {

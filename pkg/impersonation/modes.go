@@ -28,6 +28,9 @@ type modes struct {
 // newModes returns modes whose constrained modes remember for some seconds what they have allowed, as upstream's filter
 // does. The new modes remember nothing yet.
 func newModes(a authorizer.UnconditionalAuthorizer, constrained bool, conditional *Conditional, serializer runtime.NegotiatedSerializer, record recordFunc) (m modes, err error) {
+	if conditional != nil && conditional.Denials == nil {
+		return modes{}, errNoDenials
+	}
 	m.conditional = conditional
 	if constrained {
 		if m.constrained, err = newPass(a, isLegacy, serializer, record); err != nil {

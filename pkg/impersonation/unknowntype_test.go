@@ -80,7 +80,7 @@ func TestUnknownTypeBeforeAllow(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			reviewer, err := impersonation.NewReviewer(chain, false, &impersonation.Conditional{Chain: chain, Compiler: shared, Partial: partial})
+			reviewer, err := impersonation.NewReviewer(chain, false, &impersonation.Conditional{Chain: chain, Denials: chain, Compiler: shared, Partial: partial})
 			if err != nil {
 				t.Fatal(err)
 			}

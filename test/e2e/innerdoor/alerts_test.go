@@ -29,6 +29,7 @@ import (
 
 	"github.com/proviso-authz/proviso/pkg/etcd"
 	"github.com/proviso-authz/proviso/pkg/frontdoor"
+	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
 	"github.com/proviso-authz/proviso/test/testutil/cluster"
 	"github.com/proviso-authz/proviso/test/testutil/monitoring"
 	"github.com/proviso-authz/proviso/test/testutil/pki"
@@ -49,7 +50,8 @@ type watched struct {
 	// scraped is when Prometheus had scraped Proviso.
 	scraped  time.Time
 	policies map[string]string
-	// closeStore stops the store of Proviso. hookFails makes the authorization webhook answer with errors.
+	// closeStore stops the store of Proviso, which has a directory. hookFails makes the authorization webhook answer with errors.
+	storeDir   string
 	closeStore func() error
 	hookFails  atomic.Bool
 }
@@ -83,13 +85,14 @@ func TestAlerts(t *testing.T) {
 			"ProvisoPoliciesNotEffective", "ProvisoBudgetUsedUp", "ProvisoServingCertificateExpiration", "ProvisoClientCertificateExpiration",
 		}},
 		{"a kube-apiserver that Proviso does not reach", w.cutServer, []string{"ProvisoBarriersBehind", "ProvisoInnerDoorNotCalled", "ProvisoInnerDoorNotKnown"}},
+		{"somebody deletes a barrier again and again, and a kube-apiserver has another manifest", w.disturb, []string{"ProvisoBarriersRestored", "ProvisoDoorsUndecided"}},
 		{"no kube-apiserver reaches the doors, and one does not answer", w.closeDoors, []string{"ProvisoFrontDoorNotCalled", "ProvisoChecksRefused"}},
 		{"the store is gone", w.loseStore, []string{"ProvisoStoreErrors", "ProvisoPoliciesStale"}},
 	} {
 		began := time.Now()
 		step.cause(t)
 		seen = append(seen, step.alerts...)
-		poll.Eventually(t, step.name, func() string { return lacks(strings.Join(w.firing(t, "last_over_time"), " "), step.alerts) })
+		w.awaitFiring(t, step.name, step.alerts)
 		fired := w.firing(t, "max_over_time")
 		if unexpected := slices.DeleteFunc(fired, func(alert string) bool { return slices.Contains(seen, alert) }); len(unexpected) > 0 {
 			t.Errorf("%s: the alerts %v fire without their symptom", step.name, unexpected)
@@ -98,17 +101,23 @@ func TestAlerts(t *testing.T) {
 	}
 	w.wantQueries(t)
 	w.draw(t)
-	if err := w.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	mustBeNil(t, w.Kill())
 	down := []string{"ProvisoDown", "ProvisoReplicaDown"}
-	seen = append(seen, down...)
-	poll.Eventually(t, "Proviso is down", func() string { return lacks(strings.Join(w.firing(t, "last_over_time"), " "), down) })
+	w.awaitFiring(t, "Proviso is down", down)
+	w.startUnlisted(t)
+	unlisted := []string{"ProvisoNoServerListed"}
+	w.awaitFiring(t, "Proviso knows no kube-apiserver", unlisted)
+	seen = slices.Concat(seen, down, unlisted)
 	for _, rule := range rules.All() {
 		if _, isExcused := notCaused[rule.Alert]; isExcused == slices.Contains(seen, rule.Alert) {
 			t.Errorf("%s: the test must cause its symptom, or notCaused must have it", rule.Alert)
 		}
 	}
+}
+
+func (w *watched) awaitFiring(t *testing.T, when string, alerts []string) {
+	t.Helper()
+	poll.Eventually(t, when, func() string { return lacks(strings.Join(w.firing(t, "last_over_time"), " "), alerts) })
 }
 
 func mustBeNil(t *testing.T, err error) {
@@ -121,10 +130,10 @@ func mustBeNil(t *testing.T, err error) {
 // newWatched prepares a control plane whose Proviso has barriers, an authorization webhook and a store of its own.
 func newWatched(t *testing.T) *watched {
 	t.Helper()
-	w := &watched{policies: map[string]string{}}
-	plane.ReadYAML(t, "alerts.yaml", &w.policies)
 	dir, err := os.MkdirTemp("", "e2e") // short enough for a socket
 	mustBeNil(t, err)
+	w := &watched{policies: map[string]string{}, storeDir: dir}
+	plane.ReadYAML(t, "alerts.yaml", &w.policies)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	store, err := etcd.Start(t.Context(), dir)
 	mustBeNil(t, err)
@@ -457,6 +466,25 @@ func (w *watched) causeWarnings(t *testing.T) {
 	repeat(t, w.reads(w.as("spender")))
 }
 
+// disturb deletes a barrier again and again, and calls the inner door as a kube-apiserver does whose manifest is of another configuration.
+func (w *watched) disturb(t *testing.T) {
+	t.Helper()
+	admin, kubeAPIServer := w.as(cluster.Admin), doorClient(t, w.Cluster)
+	repeat(t, func(ctx context.Context, _ int) {
+		_, _, _ = admin.send(ctx, http.MethodDelete, "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/no-secret-maps.cluster.policy.proviso.dev", "", http.NoBody)
+	})
+	repeat(t, func(ctx context.Context, _ int) {
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, w.FrontDoorURL()+manifest.AdmitPath+strings.Repeat("0", 32), strings.NewReader(fmt.Sprintf(review, "admission.k8s.io/v1", "1", "dana")))
+		if err != nil {
+			return
+		}
+		request.Header.Set("Content-Type", jsonType)
+		if response, err := kubeAPIServer.Do(request); err == nil {
+			_ = response.Body.Close()
+		}
+	})
+}
+
 // cutServer cuts the connection of Proviso to the second kube-apiserver, and stores a policy that needs a barrier.
 func (w *watched) cutServer(t *testing.T) {
 	t.Helper()
@@ -486,4 +514,15 @@ func (w *watched) loseStore(t *testing.T) {
 	t.Helper()
 	mustBeNil(t, w.Servers[0].Resume())
 	mustBeNil(t, w.closeStore())
+}
+
+// startUnlisted starts the store and Proviso again, without the addresses of kube-apiservers. It lists the endpoints of the Service kubernetes, which
+// has none here, because they cannot be loopback addresses.
+func (w *watched) startUnlisted(t *testing.T) {
+	t.Helper()
+	store, err := etcd.Start(t.Context(), w.storeDir)
+	mustBeNil(t, err)
+	w.closeStore = sync.OnceValue(store.Close)
+	w.InnerDoor.Servers = []string{""}
+	mustBeNil(t, w.StartProviso(t.Context()))
 }

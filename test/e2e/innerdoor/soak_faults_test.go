@@ -67,7 +67,9 @@ func (s *soak) turn(t *testing.T, duration time.Duration) (turn []func() error) 
 	if s.disk.missing == nil {
 		turn = append(turn, func() error { return s.fill(t, s.servers[2]) })
 	}
-	turn = append(turn, func() error { return s.expire(t, s.replicas[s.random.IntN(len(s.replicas))]) })
+	turn = append(turn,
+		func() error { return s.expire(t, s.replicas[s.random.IntN(len(s.replicas))]) },
+		func() error { return s.expireClient(t, s.random.IntN(len(s.nodes))) })
 	s.random.Shuffle(len(turn), func(i, j int) { turn[i], turn[j] = turn[j], turn[i] })
 	return turn
 }
@@ -111,6 +113,23 @@ func (s *soak) expire(t *testing.T, replica *cluster.Server) error {
 		}
 		return err
 	}, func() error { return s.certify(t, replica, 30*24*time.Hour) })
+}
+
+// expireClient has a kube-apiserver call the doors with a certificate that has expired, for some seconds. It reads the certificate when it starts.
+func (s *soak) expireClient(t *testing.T, node int) error {
+	t.Helper()
+	renew := func(validity time.Duration) error {
+		ca, err := pki.New(filepath.Join(s.Dir, "pki"), "front-door-ca", validity)
+		if err == nil {
+			suffix := []string{"", "-2"}[node]
+			_, err = ca.Client("front-door"+suffix, "kube-apiserver"+suffix)
+		}
+		return errors.Join(err, s.nodes[node].Kill(), s.nodes[node].Start(t.Context()))
+	}
+	return s.chaos.cause("with an expired client certificate", s.nodes[node], func() error {
+		defer time.Sleep(2*time.Second + s.pause())
+		return renew(-time.Second)
+	}, func() error { return renew(30 * 24 * time.Hour) })
 }
 
 // certify replaces the serving certificate of a replica by one with a validity, and waits until the replica has read it.

@@ -29,7 +29,8 @@ const (
 	hookLag = 2500 * time.Millisecond
 )
 
-// hook is an authorization webhook that allows hugo to write machines with the label open, by a condition that it evaluates itself, and has no opinion about others.
+// hook is an authorization webhook that allows fred to write maps, and hugo to write machines with the label open, by a condition that it evaluates itself. It has no opinion
+// about others.
 type hook struct {
 	mu     sync.Mutex
 	is     string
@@ -43,7 +44,7 @@ func newHook(t *testing.T, c *cluster.Cluster) *hook {
 	h.set(honest)
 	certFile, keyFile, err := c.ServingCertificate("hook")
 	mustBeNil(t, err)
-	writeAuthorizers(t, c.Dir, serve(t, certFile, keyFile, tls.NoClientCert, h), c.CAFile(), `matchConditions: [{expression: "request.user in ['hugo', 'sue']"}]
+	writeAuthorizers(t, c.Dir, serve(t, certFile, keyFile, tls.NoClientCert, h), c.CAFile(), `matchConditions: [{expression: "request.user in ['fred', 'hugo', 'sue']"}]
     conditionsReview: {version: v1alpha1}
     cacheAuthorizedRequests: false
     cacheUnauthorizedRequests: false`)
@@ -60,7 +61,7 @@ func (h *hook) set(is string) {
 	h.honest.end(1)
 }
 
-// judge says what may happen to a write of hugo, which passes only if the webhook allows it honestly.
+// judge says what may happen to a write of fred or hugo, which passes only if the webhook allows it honestly.
 func (h *hook) judge(value string, sent, answered time.Time) verdict {
 	switch {
 	case value != "open" || !h.honest.wasAllowed(1, sent, answered):
@@ -136,6 +137,8 @@ func (a *asked) answer() string {
 		return fmt.Sprintf(conditionsAnswer, admission.UID, decision)
 	case a.allowsConditions():
 		return fmt.Sprintf(reviewAnswer, onCondition)
+	case a.Spec.User == "fred" && a.Spec.ResourceAttributes.Resource == "configmaps":
+		return fmt.Sprintf(reviewAnswer, `"allowed": true`)
 	}
 	return fmt.Sprintf(reviewAnswer, `"allowed": false`)
 }
@@ -161,6 +164,7 @@ func (a *asked) lie() string {
 		)
 	}
 	lies := []string{
+		fmt.Sprintf(reviewAnswer, `"allowed": true, "allowed": false`),
 		fmt.Sprintf(reviewAnswer, `"allowed": true, "denied": true`),
 		fmt.Sprintf(reviewAnswer, `"allowed": false, "allowed": true`),
 		fmt.Sprintf(reviewAnswer, `"Allowed": true`),

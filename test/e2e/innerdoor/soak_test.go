@@ -206,11 +206,11 @@ func newSoak(t *testing.T, binary string) *soak {
 		tally: &tally{rows: map[string]*[4]int{}, causes: map[string]*[4]int{}, outages: map[string]time.Duration{}}, random: rand.New(rand.NewPCG(seed, 0)),
 	}
 	s.Own = plane.Prepare(t, cluster.Config{
-		InnerDoor:   &cluster.InnerDoor{Configuration: plane.TestData(t, "inner-door.yaml")},
+		InnerDoor:   &cluster.InnerDoor{Configuration: plane.TestData(t, "inner-door.yaml") + "\naskOtherAuthorizers: false # because of the webhook\n"},
 		EtcdMembers: 3, SecondKubeAPIServer: true, SharedStore: true, ProvisoBinary: binary, Args: []string{"--barriers"},
 	})
 	s.hook = newHook(t, s.Cluster)
-	s.Args = append(s.Args, "--authorization-config="+filepath.Join(s.Dir, "authorizers.yaml"), "--feature-gates=UpstreamConditionalDecisions=true,WebhooksAtFrontDoor=false")
+	s.Args = append(s.Args, "--authorization-config="+filepath.Join(s.Dir, "authorizers.yaml"), "--feature-gates=UpstreamConditionalDecisions=true")
 	s.disk = newDisk(t, filepath.Join(s.Dir, "etcd-3", "etcd"))
 	doors, api := newBalancer(t, s.FrontDoorURL()), newBalancer(t, s.ProvisoURL())
 	s.balancers = []*balancer{doors, api}

@@ -124,6 +124,7 @@ func (s *soak) actors() []*actor {
 		{name: "admin", server: -1, kinds: kinds[2:], value: func() string { return "open" }, judge: isOpen},
 		{name: "sue", server: -1, kinds: kinds[:1], value: func() string { return oneOf("open", "open", "open", "shut") }, judge: isOpen},
 		{name: "hugo", isDirect: true, server: -1, kinds: kinds[1:2], value: func() string { return oneOf("open", "open", "open", "shut") }, judge: s.hook.judge},
+		{name: "fred", server: -1, kinds: kinds[:1], value: func() string { return "open" }, judge: s.hook.judge},
 		{name: "ron", server: -1, kinds: kinds[:1], value: func() string { return oneOf("open", strconv.Itoa(s.seals.at(time.Now()))) }, judge: bySeals},
 	}
 	for server := range s.nodes {
@@ -181,6 +182,21 @@ type ledger struct {
 	mu      sync.Mutex
 	objects map[string]*object
 	tokens  atomic.Int64
+	// left are objects that users have left.
+	left []*object
+}
+
+// maxLeft is how many objects stay: with more and more, the memory of servers would grow.
+const maxLeft = 300
+
+// leave adds an object to those that are left, and returns the oldest one if there are too many.
+func (l *ledger) leave(o *object) (surplus *object) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.left = append(l.left, o); len(l.left) > maxLeft {
+		surplus, l.left = l.left[0], l.left[1:]
+	}
+	return surplus
 }
 
 // begin records that a write is sent.
@@ -236,7 +252,7 @@ func (s *soak) send(t *testing.T, a *actor, o *object, w *written) (code int, an
 	return code, answer
 }
 
-// write creates an object, changes it and mostly deletes it. After a write that may have succeeded it is left as it is.
+// write creates an object, changes it and mostly deletes it. If it is left, another one is deleted that was. After a write that may have succeeded it stays as it is.
 func (s *soak) write(t *testing.T, a *actor) {
 	t.Helper()
 	o := &object{kind: a.kinds[rand.IntN(len(a.kinds))], name: fmt.Sprintf("%s-%d", a.name, s.ledger.tokens.Add(1))}
@@ -246,7 +262,15 @@ func (s *soak) write(t *testing.T, a *actor) {
 			known = s.step(t, a, o, oneOf(http.MethodPut, http.MethodPatch), a.value())
 		}
 	}
-	if known && o.acked != nil && rand.IntN(20) != 0 && s.step(t, a, o, http.MethodDelete, o.acked.value) && o.acked.verb != http.MethodDelete {
+	if !known || o.acked == nil {
+		return
+	}
+	if rand.IntN(20) == 0 {
+		o = s.ledger.leave(o)
+	} else if !s.step(t, a, o, http.MethodDelete, o.acked.value) || o.acked.verb == http.MethodDelete {
+		return
+	}
+	if o != nil {
 		sweeper := &actor{name: "admin", server: -1, judge: func(string, time.Time, time.Time) verdict { return either }}
 		s.step(t, sweeper, o, http.MethodDelete, o.acked.value)
 	}

@@ -409,7 +409,7 @@ func (d Decision) notShown() string {
 }
 
 // HowToSeeConditions ends the reason of a folded answer to a review.
-const HowToSeeConditions = "to see the conditions, create the review of authorization.k8s.io/v1alpha1 with spec.conditionalAuthorization.mode"
+const HowToSeeConditions = "to see the conditions, create the review of authorization.proviso.dev/v1alpha1 with spec.conditionalAuthorization.mode"
 
 // DependsOn returns a text for people about what the conditions of the decision could do: deny, or if none could deny, keep Allow
 // policies from allowing, and allow. It names at most maxReportedConditions of each effect, and names a condition that is in

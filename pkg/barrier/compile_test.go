@@ -158,7 +158,12 @@ func TestBarrierReport(t *testing.T) {
 		},
 		{
 			name: "updates that create", condition: `object.metadata.name == "a"`, rule: ruleFor([]string{"update", "patch"}, "secrets"),
-			want: map[string]string{"update": "can also create the object", "patch": "can also create the object"},
+			want: map[string]string{"update": "is not false then: name the verb create, too, or begin", "patch": "is not false then: name the verb create, too, or begin"},
+		},
+		{
+			name: "named updates that create", condition: `object.metadata.name == "a"`,
+			rule: policyv1alpha1.PolicyRule{Verbs: []string{"update", "patch"}, APIGroups: []string{""}, Resources: []string{"secrets"}, ResourceNames: []string{"a"}},
+			want: map[string]string{"update": "is not false then: begin the condition", "patch": "is not false then: begin the condition"},
 		},
 		{
 			name: "updates that create and are not denied then", condition: `operation == "UPDATE" && object.metadata.name == "a"`, rule: ruleFor([]string{"update", "patch"}, "secrets"),

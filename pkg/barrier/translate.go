@@ -82,21 +82,24 @@ func (t *translator) translate(p part, v variant) translation {
 // withCreations returns the translation for updates, unless such a request can create the object and the policy would deny it then.
 // Whether a creation was sent as an update cannot be seen at admission.
 func (t *translator) withCreations(p part, updates translation) translation {
-	ordinary := translation{text: never}
+	ordinary, nameCreate := translation{text: never}, "name the verb create, too, or "
+	if len(p.spec.ResourceNames) > 0 { // a create request has no name at admission
+		nameCreate = ""
+	}
 	switch {
 	//guard:barrier-ordinary-creations-without-translation
 	case p.hasVerb("create") && p.obstacle(creation, creation.verbs).reason == "":
 		ordinary = t.forSituation(p.situation("create", admissionregistrationv1.Create))
 	//guard:barrier-updates-create-other-versions
 	case p.hasOutside():
-		return translation{reason: "an update or a patch can also create the object in a version that the rule does not name: name the verb create, too, or the version *"}
+		return translation{reason: "an update or a patch can also create the object in a version that the rule does not name: " + nameCreate + "name the version *"}
 	}
 	for _, verb := range update.verbs {
 		created := t.forSituation(p.situation(verb, admissionregistrationv1.Create))
 		//guard:barrier-updates-create
 		if created.reason != "" || created.text != never && created.text != ordinary.text {
-			return translation{reason: "an update or a patch can also create the object, and the condition is not false then: name the verb create, too, " +
-				`or begin the condition with operation == "UPDATE" && or oldObject != null &&`}
+			return translation{reason: "an update or a patch can also create the object, and the condition is not false then: " + nameCreate +
+				`begin the condition with operation == "UPDATE" && or oldObject != null &&`}
 		}
 	}
 	return updates

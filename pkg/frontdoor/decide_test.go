@@ -208,7 +208,7 @@ func TestFrontDoorDecide(t *testing.T) {
 		{name: "read: conditional Deny", policies: unlessIt, change: verb("list"), want: "Deny", wantReason: "cannot be evaluated"},
 		{name: "read: Allow and conditional Deny", policies: alwaysUnless, change: verb("watch"), want: "Deny", wantReason: "policy=d"},
 		{name: "another version: conditional Allow", policies: onCondition, change: version("v1"), want: "NoOpinion"},
-		{name: "every version: conditional Allow", policies: onCondition, change: version("*"), want: "NoOpinion", wantReason: `does not name one verb, group, version and resource: allowed on conditions: policy=p; to see the conditions, create the review of authorization.k8s.io/v1alpha1 with spec.conditionalAuthorization.mode`},
+		{name: "every version: conditional Allow", policies: onCondition, change: version("*"), want: "NoOpinion", wantReason: `does not name one verb, group, version and resource: allowed on conditions: policy=p; to see the conditions, create the review of authorization.proviso.dev/v1alpha1 with spec.conditionalAuthorization.mode`},
 		{name: "no version: conditional Allow", policies: onCondition, change: version(""), want: "NoOpinion", wantReason: `allowed on conditions: policy=p; to see`},
 		{name: "every version: Allow of one", policies: ofOneVersion, change: version("*"), want: "NoOpinion", wantReason: `allowed on conditions: policy=p; to see`},
 		{name: "every version: conditional Deny", policies: unlessIt, change: version("*"), want: "Deny", wantReason: `version and resource: one condition could deny: policy=p; to see`},

@@ -123,7 +123,7 @@ func (r Resource) neverListed() string {
 		return "Proviso serves it and evaluates conditions on it itself"
 	}
 	if r.Group == "" && r.Resource == "nodes" && r.Subresource != "" {
-		return "kubelets are asked for it by requests that do not reach admission"
+		return "kubelets check subresources of nodes for requests that do not reach admission"
 	}
 	if reason, ok := neverListed[r.Group]["*"]; ok {
 		return reason

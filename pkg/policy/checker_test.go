@@ -175,9 +175,9 @@ func TestWarningsAboutEnforcement(t *testing.T) {
 		{"decided at the front door", true, api.PolicyEffectDeny, `request.name == "a" || true`, nil},
 		{"no condition", true, api.PolicyEffectDeny, "", nil},
 		{"no front door", false, api.PolicyEffectDeny, "", []string{"spec.rules[0] (create pods): the front door is disabled, so that only reviews show the policy"}},
-		{"an Allow that is folded", true, api.PolicyEffectAllow, reads, []string{"spec.rules[0] (create pods): conditions on objects are not evaluated for these requests to kube-apiserver, so that the policy allows none of them"}},
+		{"an Allow that is folded", true, api.PolicyEffectAllow, reads, []string{"spec.rules[0] (create pods): conditions on objects are not evaluated for these requests to kube-apiserver, so that the policy allows none of them, unless the request or its namespace makes the condition true"}},
 		{"a Deny that is folded", true, api.PolicyEffectDeny, reads, []string{"spec.rules[0] (create pods): conditions on objects are not evaluated for these requests to kube-apiserver, so that the policy denies all of them, unless the request or its namespace makes the condition false"}},
-		{"a NoOpinion that is folded", true, api.PolicyEffectNoOpinion, reads, []string{"spec.rules[0] (create pods): conditions on objects are not evaluated for these requests to kube-apiserver, so that no Allow policy allows any of them, whether or not the condition holds"}},
+		{"a NoOpinion that is folded", true, api.PolicyEffectNoOpinion, reads, []string{"spec.rules[0] (create pods): conditions on objects are not evaluated for these requests to kube-apiserver, so that no Allow policy allows any of them, unless the request or its namespace makes the condition false"}},
 		{"a mistake", true, api.PolicyEffectDeny, `object.`, nil},
 	} {
 		rules := slices.Clone(pods)

@@ -45,7 +45,7 @@ type canICheck struct {
 	Reason         string
 }
 
-const howToSee = "to see the conditions, create the review of authorization.k8s.io/v1alpha1 with spec.conditionalAuthorization.mode"
+const howToSee = "to see the conditions, create the review of authorization.proviso.dev/v1alpha1 with spec.conditionalAuthorization.mode"
 
 // TestCanI compares the answers of kubectl auth can-i with what happens to requests: no answer is yes if no request passes, and
 // a "no" for a request that passes has a reason that names the conditions. It is not parallel, because policies for the cluster

@@ -125,7 +125,7 @@ var phrases = []struct{ class, phrase string }{
 	{"problem-deny", "a condition could deny, and"},
 	{"problem-lacking", "not every kube-apiserver is known to call the inner door, so that such a request may be refused"},
 	{"review-depends", "the decision depends on conditions, which cannot be evaluated or shown here"},
-	{"review-how-to-see", "create the review of authorization.k8s.io/v1alpha1 with"},
+	{"review-how-to-see", "create the review of authorization.proviso.dev/v1alpha1 with"},
 	{"review-versions", "the served versions have different answers"},
 	{"review-policies-not-loaded", "policies have not been loaded"},
 

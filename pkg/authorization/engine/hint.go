@@ -36,8 +36,8 @@ const (
 var selectable = []string{"list", "watch", "deletecollection"}
 
 // hint returns a text that names a selector with which the policy, an Allow policy that does not allow the request, allows it, or "" if
-// none is found. The condition is evaluated again with that selector, within the budget of explanations. The selector has what the
-// request selects already, so that the hint shows nothing but a permission of the user.
+// none is found. The condition is evaluated again with that selector, within the budget of explanations. The selector keeps what the
+// request says of other labels and fields, so that the hint shows nothing but a permission of the user.
 func (e *evaluation) hint(p *Policy) string {
 	if with := e.selecting(p); with != nil {
 		return with.text()

@@ -259,7 +259,7 @@ func (c *Controller) tell(p *policy, state State, reason string) {
 // eventNotes explain events about a policy or a mapping. They have no text of it, because others may read events than may read policies.
 var eventNotes = map[string]string{
 	reasonRefused:   "The barrier of the %[1]s cannot be written: see the status of the %[1]s",
-	reasonOverBound: "There is no room for the barrier of the %[1]s, because of the bounds for its namespace: see the status of the %[1]s",
+	reasonOverBound: "There is no room for the barrier of the %[1]s, because of the bounds of all barriers: see the status of the %[1]s",
 	reasonWritten:   "The barrier of the %[1]s is written",
 	reasonRemoved:   "The barrier of the %[1]s is removed",
 }

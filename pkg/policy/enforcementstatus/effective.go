@@ -41,9 +41,9 @@ func message(o Outcome, reads Reads) string {
 	case policyv1alpha1.ResultInnerDoorUnknown, policyv1alpha1.ResultPending:
 		return o.Note
 	case policyv1alpha1.ResultGrantsNothing:
-		return o.reason() + ", so that the policy allows none of them"
+		return o.reason() + ", so that the policy allows none of them, unless the request" + o.orNamespace() + " makes the condition true"
 	case policyv1alpha1.ResultWithholdsUnconditionally:
-		return o.reason() + ", so that no Allow policy allows any of them, whether or not the condition holds"
+		return o.reason() + ", so that no Allow policy allows any of them, unless the request" + o.orNamespace() + " makes the condition false"
 	case policyv1alpha1.ResultDeniesUnconditionally:
 		return o.reason() + ", so that the policy denies all of them, unless the request" + o.orNamespace() + " makes the condition false"
 	default:

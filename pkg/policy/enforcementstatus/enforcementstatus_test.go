@@ -347,8 +347,10 @@ func TestMessages(t *testing.T) {
 	const (
 		atServer    = "conditions on objects are not evaluated for these requests to Proviso, so that "
 		atFrontDoor = "conditions on objects are not evaluated for these requests to kube-apiserver, so that "
-		none        = "the policy allows none of them"
-		withheld    = "no Allow policy allows any of them, whether or not the condition holds"
+		none        = "the policy allows none of them, unless the request alone makes the condition true"
+		noneThere   = "the policy allows none of them, unless the request or its namespace makes the condition true"
+		held        = "no Allow policy allows any of them, unless the request alone makes the condition false"
+		heldThere   = "no Allow policy allows any of them, unless the request or its namespace makes the condition false"
 		denied      = "the policy denies all of them, unless the request alone makes the condition false"
 		deniedThere = "the policy denies all of them, unless the request or its namespace makes the condition false"
 	)
@@ -370,10 +372,10 @@ func TestMessages(t *testing.T) {
 			want: "requests are decided at authorization, once the namespace is in the cache of this server",
 		},
 		{name: "Allow, folded here", effect: allow, reads: enforcementstatus.More, rule: here, want: atServer + none},
-		{name: "NoOpinion, folded here", effect: noOpinion, reads: enforcementstatus.More, rule: here, want: atServer + withheld},
+		{name: "NoOpinion, folded here", effect: noOpinion, reads: enforcementstatus.More, rule: here, want: atServer + held},
 		{name: "Deny, folded here", effect: deny, reads: enforcementstatus.More, rule: here, want: atServer + denied},
-		{name: "Allow, folded at the front door", effect: allow, reads: enforcementstatus.More, rule: elsewhere, want: atFrontDoor + none},
-		{name: "NoOpinion, folded at the front door", effect: noOpinion, reads: enforcementstatus.More, rule: elsewhere, want: atFrontDoor + withheld},
+		{name: "Allow, folded at the front door", effect: allow, reads: enforcementstatus.More, rule: elsewhere, want: atFrontDoor + noneThere},
+		{name: "NoOpinion, folded at the front door", effect: noOpinion, reads: enforcementstatus.More, rule: elsewhere, want: atFrontDoor + heldThere},
 		{name: "Deny, folded at the front door", effect: deny, reads: enforcementstatus.More, rule: elsewhere, want: atFrontDoor + deniedThere},
 		{name: "an effect of a later version", effect: "Audit", reads: enforcementstatus.More, rule: elsewhere, want: atFrontDoor + deniedThere},
 		{name: "no front door", effect: deny, noFrontDoor: true, rule: elsewhere, want: "the front door is disabled, so that only reviews show the policy"},

@@ -84,7 +84,7 @@ func TestStatusInnerDoor(t *testing.T) {
 		{name: "a resource and its subresource", effect: allow, reads: more, facts: facts(), rule: rule("create,update,patch", "", "claims,claims/status", "v1"),
 			want: []string{"create,update,patch claims InnerDoor Enforced", "update,patch claims/status InnerDoor Enforced"}, reason: "Enforced"},
 		{name: "not listed", effect: allow, reads: more, facts: facts(), rule: rule("create", "", "secrets,claims/scale", "v1"),
-			want: []string{"create secrets,claims/scale FrontDoor GrantsNothing"}, reason: "GrantsNothing", message: "the inner door is not configured for these writes, so that the policy allows none of them"},
+			want: []string{"create secrets,claims/scale FrontDoor GrantsNothing"}, reason: "GrantsNothing", message: "the inner door is not configured for these writes, so that the policy allows none of them, unless the request or its namespace makes the condition true"},
 		{name: "the resource of another group", effect: allow, reads: more, facts: facts(), rule: rule("create", "apps", "claims", "v1"),
 			want: []string{"create claims.apps FrontDoor GrantsNothing"}, reason: "GrantsNothing"},
 		{name: "a version of another server", effect: allow, reads: more, facts: facts(), rule: rule("create", "example.com", "widgets", "v2"),
@@ -116,7 +116,7 @@ func TestStatusInnerDoor(t *testing.T) {
 			want: []string{"create claims InnerDoor InnerDoorUnknown", "get claims FrontDoor GrantsNothing"}, reason: "GrantsNothing"},
 
 		{name: "selectors alone", effect: allow, reads: request | unseen, facts: facts(), rule: rule("create,get", "", "claims", "v1"),
-			want: []string{"create claims InnerDoor GrantsNothing", "get claims FrontDoor Enforced"}, reason: "GrantsNothing", message: "the condition reads the path or a selector of the request, which is not seen at admission, so that the policy allows none of them"},
+			want: []string{"create claims InnerDoor GrantsNothing", "get claims FrontDoor Enforced"}, reason: "GrantsNothing", message: "the condition reads the path or a selector of the request, which is not seen at admission, so that the policy allows none of them, unless the request alone makes the condition true"},
 		{name: "selectors of what is not listed", effect: allow, reads: request | unseen, facts: facts(), rule: rule("delete,get", "", "secrets", "v1"),
 			want: []string{"get,delete secrets FrontDoor Enforced"}, reason: "Enforced"},
 		{name: "selectors and the namespace", effect: allow, reads: namespace | unseen, facts: facts("https://a"), rule: rule("delete", "example.com", "widgets", "v2"),

@@ -66,9 +66,9 @@ func TestReview(t *testing.T) {
 		want       authorizationapi.SubjectAccessReviewStatus
 	}{
 		{"conditions were not asked for", allowIf, authorizer.AttributesRecord{}, nil, authorizationapi.SubjectAccessReviewStatus{
-			Reason: "the decision depends on conditions, which cannot be evaluated or shown here: allowed on conditions: condition=example.com/c0; to see the conditions, create the review of authorization.k8s.io/v1alpha1 with spec.conditionalAuthorization.mode"}},
+			Reason: "the decision depends on conditions, which cannot be evaluated or shown here: allowed on conditions: condition=example.com/c0; to see the conditions, create the review of authorization.proviso.dev/v1alpha1 with spec.conditionalAuthorization.mode"}},
 		{"the mode is empty", denyIf, authorizer.AttributesRecord{}, &authorizationapi.ConditionalAuthorizationConfiguration{}, authorizationapi.SubjectAccessReviewStatus{
-			Denied: true, Reason: "the decision depends on conditions, which cannot be evaluated or shown here: one condition could deny: condition=example.com/c0; to see the conditions, create the review of authorization.k8s.io/v1alpha1 with spec.conditionalAuthorization.mode"}},
+			Denied: true, Reason: "the decision depends on conditions, which cannot be evaluated or shown here: one condition could deny: condition=example.com/c0; to see the conditions, create the review of authorization.proviso.dev/v1alpha1 with spec.conditionalAuthorization.mode"}},
 		{"conditions were asked for", allowIf, oneRequest, &authorizationapi.ConditionalAuthorizationConfiguration{Mode: "HumanReadable"}, authorizationapi.SubjectAccessReviewStatus{
 			ConditionsChain: wantChain}},
 		{"conditions were asked for, about many requests", allowIf, allVersions, &authorizationapi.ConditionalAuthorizationConfiguration{Mode: "HumanReadable"}, authorizationapi.SubjectAccessReviewStatus{

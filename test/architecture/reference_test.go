@@ -162,14 +162,14 @@ func TestReferenceHasPlaces(t *testing.T) {
 	}
 	const evaluated, folded = "evaluated", "folded"
 	var b strings.Builder
-	b.WriteString("| `at` | conditions that cannot deny | conditions that could deny | conditions on the path or a selector | webhooks | kube-apiserver gets |\n| --- | --- | --- | --- | --- | --- |\n")
+	b.WriteString("| `at` | conditions that cannot deny | conditions that could deny | Allow policies that read only the path or a selector | webhooks | kube-apiserver gets |\n| --- | --- | --- | --- | --- | --- |\n")
 	for _, p := range places {
 		terms := p.Terms()
 		evaluates := terms.Evaluates != place.NoEffects
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s | %s |\n", terms.At,
 			choose(evaluates, evaluated+choose(terms.HasObstacles, ", in some cases", ""), folded),
 			choose(terms.Evaluates == place.AllEffects, evaluated, folded),
-			choose(evaluates && !terms.Unseen, evaluated, folded),
+			choose(terms.Unseen, "grant nothing", "decide"),
 			choose(terms.DecidesAgain, "decide again", "decide at authorization"),
 			choose(terms.GetsConditions, "the conditions", "an answer without them"))
 	}

@@ -27,6 +27,9 @@ import (
 // matter.
 const probesPerBound = 4
 
+// probeLabel is a label that no object has.
+const probeLabel = "policy.proviso.dev/probe"
+
 // retryInterval is the longest time between probes while they fail. A store that is restored from a backup should be asked
 // for its revision before it has been written to: once the revision has grown to the old one, nothing shows the restore.
 const retryInterval = time.Second
@@ -136,9 +139,14 @@ func (s *storeWatch) check(ctx context.Context) (since time.Time, reason string,
 // the store's revision: a probe fails if the store is out of reach, and if the cache of a kind has stopped, as it does if it meets an object
 // that it cannot decode. The informer's watch then stays open without events, so that only a list shows the failure. A probe does not notice
 // that the store has been restored from a backup.
+//
+// The probe has a selector, which matches nothing. While the watch cache is not ready, a list with a limit and without a selector is answered from the
+// store instead (KEP-4568), and would not fail.
 func (s *storeWatch) probe(ctx context.Context) error {
+	//guard:store-probe-watch-cache
+	probed := metav1.ListOptions{LabelSelector: probeLabel, Limit: 1}
 	for _, list := range s.lists {
-		if _, err := list(ctx, metav1.ListOptions{Limit: 1}); err != nil {
+		if _, err := list(ctx, probed); err != nil {
 			return err
 		}
 	}

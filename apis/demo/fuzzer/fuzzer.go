@@ -23,7 +23,9 @@ func Funcs(_ runtimeserializer.CodecFactory) []any {
 			c.FillNoCustom(spec)
 			// An empty share would be defaulted.
 			spec.CPUShare = ptr.To(float64(1+c.Intn(1000)) / 8)
-			spec.Memory = ptr.To(resource.NewQuantity(c.Int63(), resource.BinarySI).String())
+			// A server writes a quantity in its canonical form, such as 2k for 2000.
+			memory := resource.MustParse(resource.NewQuantity(c.Int63(), resource.BinarySI).String())
+			spec.Memory = ptr.To(memory.String())
 		},
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -42,7 +43,7 @@ func TestEvents(t *testing.T) {
 		{name: "stored"},
 		{name: "forbidden", err: apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "", errors.New("no permission")), logged: 1},
 		{name: "forbidden, because its namespace is deleted", err: ending},
-		{name: "failed", err: errors.New("connection refused"), logged: 6, sentAgain: true},
+		{name: "failed", err: errors.New("connection refused"), logged: 2, sentAgain: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -65,7 +66,7 @@ func TestEvents(t *testing.T) {
 				}
 				time.Sleep(13 * time.Second) // client-go waits 10 s, or a quarter more
 				synctest.Wait()
-				if first := sent[:min(len(sent), 3)]; !slices.Equal(first, []string{"create in default", "create in n", "patch in default"}) || len(sent) > 3 != tc.sentAgain {
+				if !tc.sentAgain && !slices.Equal(sent, []string{"create in default", "create in n", "patch in default"}) || tc.sentAgain && strings.Count(strings.Join(sent, ", "), "create in default") < 2 {
 					t.Errorf("got %q", sent)
 				}
 				var errs []string
@@ -74,8 +75,8 @@ func TestEvents(t *testing.T) {
 						errs = append(errs, fmt.Sprint(entry.Message, entry.Err))
 					}
 				}
-				if len(errs) != tc.logged {
-					t.Errorf("the errors %q are logged, want %d", errs, tc.logged)
+				if want := tc.logged; len(errs) != want && (!tc.sentAgain || len(errs) < want) { // versions of client-go differ in what they send again meanwhile
+					t.Errorf("the errors %q are logged, want %d", errs, want)
 				}
 			})
 		})

@@ -85,7 +85,7 @@ func TestAlerts(t *testing.T) {
 			"ProvisoPoliciesNotEffective", "ProvisoBudgetUsedUp", "ProvisoServingCertificateExpiration", "ProvisoClientCertificateExpiration",
 		}},
 		{"a kube-apiserver that Proviso does not reach", w.cutServer, []string{"ProvisoBarriersBehind", "ProvisoInnerDoorNotCalled", "ProvisoInnerDoorNotKnown"}},
-		{"somebody deletes a barrier again and again, and a kube-apiserver has another manifest", w.disturb, []string{"ProvisoBarriersRestored", "ProvisoDoorsUndecided"}},
+		{"a barrier is deleted in a loop, and a kube-apiserver has an old manifest", w.disturb, []string{"ProvisoBarriersRestored", "ProvisoDoorsUndecided"}},
 		{"no kube-apiserver reaches the doors, and one does not answer", w.closeDoors, []string{"ProvisoFrontDoorNotCalled", "ProvisoChecksRefused"}},
 		{"the store is gone", w.loseStore, []string{"ProvisoStoreErrors", "ProvisoPoliciesStale"}},
 	} {
@@ -466,12 +466,13 @@ func (w *watched) causeWarnings(t *testing.T) {
 	repeat(t, w.reads(w.as("spender")))
 }
 
-// disturb deletes a barrier again and again, and calls the inner door as a kube-apiserver does whose manifest is of another configuration.
+// disturb deletes a barrier in a loop, and calls the inner door as a kube-apiserver with an old manifest does.
 func (w *watched) disturb(t *testing.T) {
 	t.Helper()
 	admin, kubeAPIServer := w.as(cluster.Admin), doorClient(t, w.Cluster)
+	const barrier = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/no-secret-maps.cluster.policy.proviso.dev"
 	repeat(t, func(ctx context.Context, _ int) {
-		_, _, _ = admin.send(ctx, http.MethodDelete, "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/no-secret-maps.cluster.policy.proviso.dev", "", http.NoBody)
+		_, _, _ = admin.send(ctx, http.MethodDelete, barrier, "", http.NoBody)
 	})
 	repeat(t, func(ctx context.Context, _ int) {
 		request, err := http.NewRequestWithContext(ctx, http.MethodPost, w.FrontDoorURL()+manifest.AdmitPath+strings.Repeat("0", 32), strings.NewReader(fmt.Sprintf(review, "admission.k8s.io/v1", "1", "dana")))

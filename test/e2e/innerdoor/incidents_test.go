@@ -164,7 +164,7 @@ kubectl   %s/kubectl --kubeconfig=%s
           Other programs, such as proviso-apiserver, are beside kubectl.
 Prometheus %s
 Files     %s
-          pki              all certificates and keys, also those of the CAs
+          pki              the certificates and keys of all servers and CAs
           inner-door       the files of kube-apiserver for both doors
           inner-door.yaml  the InnerDoorConfiguration
           artifacts        the manifests of the installation

@@ -26,9 +26,9 @@ func reservePorts(n int) ([]int, error) {
 // ReservePort returns a free port of 127.0.0.1, and keeps it for servers that this process starts, until it ends.
 //
 // A server may start long after its port has been chosen, because the configuration of another server names the port. Without a
-// reservation the kernel may give the port to any connection in the meantime. So ReservePort keeps a connection to the port open:
-// while it is open, the kernel gives the port to nobody who asks for any port, but lets a server listen on it that asks for this one
-// with SO_REUSEADDR, as Go's servers do. A test that takes a port without ReservePort may take one that another test has reserved.
+// reservation the kernel may give the port to any connection in the meantime. So ReservePort keeps a connection to the port open.
+// The kernel then gives the port to no listener or connection that takes any free port. A server can still listen on it, if it asks
+// for this port with SO_REUSEADDR, as Go's servers do. A test that takes a port without ReservePort may take one that another test has reserved.
 func ReservePort() (int, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

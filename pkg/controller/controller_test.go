@@ -319,6 +319,25 @@ func runWith(t *testing.T, c *consumer, bound time.Duration, list func(context.C
 	t.Cleanup(func() { cancel(); <-done })
 }
 
+// TestProbesDoNotWaitForTheStore checks that a list of a probe ends before the watch cache would let the store answer, after three seconds, also where the
+// bound leaves more time.
+func TestProbesDoNotWaitForTheStore(t *testing.T) {
+	t.Parallel()
+	c, left := &consumer{}, make(chan time.Duration, 1)
+	runWith(t, c, time.Minute, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		if deadline, ok := ctx.Deadline(); ok && options.Limit == 1 {
+			select {
+			case left <- time.Until(deadline):
+			default:
+			}
+		}
+		return &policyv1alpha1.FieldPermissionMappingList{}, nil
+	}, func(context.Context, metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil })
+	if got := <-left; got > 2*time.Second {
+		t.Errorf("a probe may take %s, want two seconds at most", got)
+	}
+}
+
 // TestStoreGoesBack checks that a store that has gone back to an earlier revision makes the objects stale for ever, and
 // ends the process, although it can be read and the watch connection stays open.
 func TestStoreGoesBack(t *testing.T) {

@@ -27,8 +27,12 @@ import (
 // matter.
 const probesPerBound = 4
 
-// probeLabel is a label that no object has.
-const probeLabel = "policy.proviso.dev/probe"
+const (
+	// probeLabel is a label that no object has.
+	probeLabel = "policy.proviso.dev/probe"
+	// probeTimeout is how long a list of a probe may take: less than blockTimeout of the watch cache.
+	probeTimeout = 2 * time.Second
+)
 
 // retryInterval is the longest time between probes while they fail. A store that is restored from a backup should be asked
 // for its revision before it has been written to: once the revision has grown to the old one, nothing shows the restore.
@@ -140,13 +144,16 @@ func (s *storeWatch) check(ctx context.Context) (since time.Time, reason string,
 // that it cannot decode. The informer's watch then stays open without events, so that only a list shows the failure. A probe does not notice
 // that the store has been restored from a backup.
 //
-// The probe has a selector, which matches nothing. While the watch cache is not ready, a list with a limit and without a selector is answered from the
-// store instead (KEP-4568), and would not fail.
+// The store must not answer in place of a cache that has stopped. It does while the cache is not ready (KEP-4568), but not for a list with a selector, so
+// the probe has one, which matches nothing. And it does after the cache has waited for three seconds (KEP-2340), so the probe does not wait for so long.
 func (s *storeWatch) probe(ctx context.Context) error {
 	//guard:store-probe-watch-cache
 	probed := metav1.ListOptions{LabelSelector: probeLabel, Limit: 1}
 	for _, list := range s.lists {
-		if _, err := list(ctx, probed); err != nil {
+		listCtx, cancel := context.WithTimeout(ctx, probeTimeout)
+		_, err := list(listCtx, probed)
+		cancel()
+		if err != nil {
 			return err
 		}
 	}

@@ -30,9 +30,9 @@ type Exclusions struct {
 
 // NewExclusions returns Exclusions whose connection to etcd stays open until ctx ends. It must stay
 // open while the server runs: the storage layer checks once per etcd endpoint whether it supports
-// progress requests, on its first connection to the endpoint. If that check fails, lists of the
-// server do not wait for the watch cache, and it takes half a minute to notice an object that cannot
-// be decoded.
+// progress requests, on its first connection to the endpoint. If that check fails, the store
+// answers consistent lists instead of the watch cache, and each probe of it (pkg/controller) reads all
+// objects.
 func (c *Config) NewExclusions(ctx context.Context) (*Exclusions, error) {
 	schemas, err := NewFields(c.GenericConfig.OpenAPIV3Config, nil)
 	if err != nil {

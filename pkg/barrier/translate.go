@@ -83,7 +83,7 @@ func (t *translator) translate(p part, v variant) translation {
 // Whether a creation was sent as an update cannot be seen at admission.
 func (t *translator) withCreations(p part, updates translation) translation {
 	ordinary, nameCreate := translation{text: never}, "name the verb create, too, or "
-	if len(p.spec.ResourceNames) > 0 { // a create request has no name at admission
+	if len(p.spec.ResourceNames) > 0 { // which match no create: the name is not in its URL
 		nameCreate = ""
 	}
 	switch {

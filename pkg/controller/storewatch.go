@@ -28,7 +28,7 @@ import (
 const probesPerBound = 4
 
 const (
-	// probeLabel is a label that no object has.
+	// probeLabel is a label that nothing sets. If a user sets it, the probe still works: only that there is a selector counts.
 	probeLabel = "policy.proviso.dev/probe"
 	// probeTimeout is how long a list of a probe may take: less than blockTimeout of the watch cache.
 	probeTimeout = 2 * time.Second
@@ -146,6 +146,7 @@ func (s *storeWatch) check(ctx context.Context) (since time.Time, reason string,
 //
 // The store must not answer in place of a cache that has stopped. It does while the cache is not ready (KEP-4568), but not for a list with a selector, so
 // the probe has one, which matches nothing. And it does after the cache has waited for three seconds (KEP-2340), so the probe does not wait for so long.
+// If etcd does not support progress requests, the store answers each probe, which then decodes all objects, and fails at one that it cannot decode.
 func (s *storeWatch) probe(ctx context.Context) error {
 	//guard:store-probe-watch-cache
 	probed := metav1.ListOptions{LabelSelector: probeLabel, Limit: 1}

@@ -51,7 +51,7 @@ type filter struct {
 
 var (
 	errIncomplete = errors.New("the impersonation filter needs an authorizer, a chain, compilers, a serializer and a way to restrict requests")
-	errNoDenials  = errors.New("conditional mode of impersonation needs the authorizers that can only deny: legacy mode could allow what they deny")
+	errNoDenials  = errors.New("Conditional.Denials is missing: without it, legacy mode could allow what a Deny policy denies")
 )
 
 // NewFilter returns the impersonation filter, which wraps a handler. The filter tries the constrained modes of Kubernetes

@@ -26,7 +26,7 @@ type modes struct {
 }
 
 // newModes returns modes whose constrained modes remember for some seconds what they have allowed, as upstream's filter
-// does. The new modes remember nothing yet.
+// does. The new modes remember nothing yet. It returns an error if conditional mode has no Denials.
 func newModes(a authorizer.UnconditionalAuthorizer, constrained bool, conditional *Conditional, serializer runtime.NegotiatedSerializer, record recordFunc) (m modes, err error) {
 	if conditional != nil && conditional.Denials == nil {
 		return modes{}, errNoDenials

@@ -40,7 +40,7 @@ type Config struct {
 	Types *typechecking.Checker
 	// Server describes where requests are decided, for the status of policies.
 	Server enforcementstatus.Server
-	// Events receives an event when a policy stops working, and when it works again. It may be nil.
+	// Events receives an event when a policy stops working, and when one that did not work begins to. It may be nil.
 	Events controller.Recorder
 	// StalenessBound is how long the store may be out of reach before Allow policies grant
 	// nothing. It must be positive.

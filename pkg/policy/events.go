@@ -51,9 +51,9 @@ func (c *Controller) noteEffect(key engine.Key, p *content) {
 	}
 }
 
-// effectEvent returns what records an event if the policy stops working by a status that is to be written, or works again by it. It must be called before
-// the write, which noteEffect may see at once, and what it returns after it, so that only the replica that has written the status records the event. A new
-// policy that does not work has no event, because its author was warned, but it has one when it works.
+// effectEvent returns a function that records an event if a status that is to be written says that the policy stops working, or that it works after it did
+// not. Call effectEvent before the write, which noteEffect may see at once, and the function after it, so that only the replica that has written the status
+// records the event. A new policy that does not work gets no event, because its author was warned.
 func (c *Controller) effectEvent(key engine.Key, p *content, status *policyv1alpha1.AuthorizationPolicyStatus) (record func()) {
 	before, after := effectiveOf(p.status), effectiveOf(status)
 	if c.config.Events == nil || before == nil || after == nil {

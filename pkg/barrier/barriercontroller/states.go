@@ -26,7 +26,7 @@ const (
 	Written Phase = "written"
 	// Refused means that kube-apiserver refuses the barrier.
 	Refused Phase = "refused"
-	// OverBound means that the namespace has more barriers, more text or more work for one write than it may have.
+	// OverBound means that the policies of the namespace, or of the cluster, have more barriers, more text or more work for one write than they may have.
 	OverBound Phase = "over_bound"
 	// NameTaken means that another object has the name.
 	NameTaken Phase = "name_taken"

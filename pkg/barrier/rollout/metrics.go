@@ -15,7 +15,7 @@ var (
 	metricSet metricset.Set
 
 	policies = metricSet.GaugeVec("proviso_barrier_rollout_policies", []string{"phase"},
-		"Number of Deny policies by the phase of their barrier as this replica knows it: absent (no rule can be translated), pending (not every kube-apiserver is known to have loaded it) or active (without the front door, the kube-apiservers whose addresses are known count).")
+		"Number of Deny policies by the phase of their barrier as this replica knows it: absent (no rule can be translated), pending (not written, or a kube-apiserver is not known to have loaded it) or active. Without the front door, only kube-apiservers whose addresses are known count.")
 	isLoaded = metricSet.GaugeVec("proviso_barrier_rollout_server_loaded", []string{"server"},
 		"Whether a kube-apiserver has shown that it has loaded all barriers that are written, by server: 1 or 0.")
 	probes = metricSet.CounterVec("proviso_barrier_rollout_probes_total", []string{"result"},
@@ -29,8 +29,9 @@ var registerMetrics = sync.OnceFunc(func() {
 	}
 })
 
-// counted returns the phase that counts: without the front door, a barrier may be pending for ever behind a load balancer, and is enforced.
-func (s State) counted() Phase {
+// countedAs returns the phase for the gauge: active if the barrier counts as loaded. Otherwise it would be pending for ever where a load balancer hides some
+// kube-apiservers.
+func (s State) countedAs() Phase {
 	if s.Loaded {
 		return Active
 	}
@@ -43,7 +44,7 @@ func (r *Rollout) measure() {
 	defer r.mu.RUnlock()
 	counts := map[Phase]int{}
 	for _, e := range r.entries {
-		counts[r.state(e).counted()]++
+		counts[r.state(e).countedAs()]++
 	}
 	for _, phase := range phases {
 		policies.WithLabelValues(string(phase)).Set(float64(counts[phase]))

@@ -13,7 +13,7 @@ func TestCountedPhase(t *testing.T) {
 	for state, want := range map[*State]Phase{
 		{Phase: Active, Loaded: true}: Active, {Phase: Pending, Loaded: true}: Active, {Phase: Pending}: Pending, {Phase: Absent}: Absent,
 	} {
-		if got := state.counted(); got != want {
+		if got := state.countedAs(); got != want {
 			t.Errorf("%+v counts as %s, want %s", state, got, want)
 		}
 	}

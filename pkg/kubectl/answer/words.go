@@ -145,14 +145,14 @@ func call(c ast.CallExpr) (string, bool) {
 		value, isLiteral := literal(args[0])
 		f, ok := leafOf(c.Target())
 		return f.name + " " + methods[name] + " " + value, ok && isLiteral && !f.isOptional && f.absent == nil
-	case name == "hasValue" && c.IsMemberFunction():
+	case name == "hasValue" && c.IsMemberFunction() && len(args) == 0:
 		f, ok := leafOf(c.Target())
 		return f.name + " is set", ok && f.isOptional
 	}
 	return "", false
 }
 
-// keyOf returns the value of a map that an expression tests for a key. It takes a field for a map if {} stands for it when it is absent.
+// keyOf returns the value of a map that an expression tests for a key. A field counts as a map only if {} is its default, as in orValue({}).
 func keyOf(c ast.CallExpr) (field, bool) {
 	if c.FunctionName() != operators.In || c.Args()[0].Kind() != ast.LiteralKind {
 		return field{}, false
@@ -297,7 +297,7 @@ func isEmpty(e ast.Expr, kind ast.ExprKind) bool {
 	return e.Kind() == kind && (kind == ast.ListKind && len(e.AsList().Elements()) == 0 || kind == ast.MapKind && len(e.AsMap().Entries()) == 0)
 }
 
-// isDyn reports whether a call is dyn() of one operand. A condition of another server may never have been type-checked, and have any number.
+// isDyn reports whether a call is dyn() of one operand. It counts the operands, because nobody may have type-checked the condition of another server.
 func isDyn(c ast.CallExpr) bool {
 	return c.FunctionName() == "dyn" && !c.IsMemberFunction() && len(c.Args()) == 1
 }

@@ -24,6 +24,7 @@ func TestWords(t *testing.T) {
 		{condition: `object.spec.n >= 3`, want: `spec.n is at least 3`},
 		{condition: `object.spec.?a.b.orValue("") == "c"`, want: `spec.a.b is c`},
 		{condition: `object.?spec.a.hasValue()`, want: `spec.a is set`},
+		{condition: `object.?spec.a.hasValue(1)`, want: same},
 		{condition: `"guarded" in dyn(oldObject.spec.?tags.orValue(dyn([])))`, want: `stored spec.tags contains guarded`},
 		{condition: `"a" in object.spec.?tags.orValue(["a"])`, want: same},
 		{condition: `"a" in object.metadata.?labels.orValue({})`, want: `metadata.labels["a"] is set`},

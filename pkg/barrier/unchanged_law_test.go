@@ -92,6 +92,22 @@ func TestUnchanged(t *testing.T) {
 	}
 }
 
+// TestUnchangedInManyObjects names fields in as many objects as may be: the longest condition that a call becomes has a barrier.
+func TestUnchangedInManyObjects(t *testing.T) {
+	t.Parallel()
+	condition := `!unchanged(object, oldObject, ["metadata.annotations['example.com/a']", "metadata.labels['example.com/b']", "spec.template.metadata.labels", "status.loadBalancer"])`
+	spec := denial(condition, policyv1alpha1.PolicyRule{Verbs: everyWrite, APIGroups: []string{"example.com"}, Resources: []string{"widgets"}})
+	compiled, err := newLaw(t).barriers.Compile(engine.Key{Name: "p"}, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, report := range compiled.Report {
+		if report.Reason != "" {
+			t.Errorf("no barrier for %v: %s", report.Verbs, report.Reason)
+		}
+	}
+}
+
 // randomObjects makes objects with few names, so that many fields are in the paths.
 type randomObjects struct{ *rand.Rand }
 

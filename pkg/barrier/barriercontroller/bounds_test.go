@@ -397,12 +397,12 @@ func (n *team) generation(t *testing.T, name string) string {
 func TestWaitingPoliciesCount(t *testing.T) {
 	t.Parallel()
 	compiler := newCompiler(t)
-	n, other := &team{newRig(t), "team"}, barrier.Name(engine.Key{Namespace: "other", Name: "p"})
+	n, first := &team{newRig(t), "team"}, barrier.Name(engine.Key{Namespace: "team", Name: "first"}) // policies of one namespace share a queue
 	n.compile = compiler.Compile
 	arrived, release := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	n.kube.before = func(_, _, of string, _ bool) error {
-		if of == other {
+		if of == first {
 			once.Do(func() { close(arrived) })
 			<-release
 		}
@@ -410,7 +410,7 @@ func TestWaitingPoliciesCount(t *testing.T) {
 	}
 	c, _ := n.start(t, lead)
 	t.Cleanup(func() { close(release) })
-	(&team{n.rig, "other"}).create(t, "p", 0, denying(dear))
+	n.create(t, "first", 0, denying("1 == 1"))
 	<-arrived
 	n.create(t, "p", 0, denying(dear))
 	eventually(t, "the policy that waits counts", func() bool { return n.asksAbout(t, c, compiler, dear) != "" })

@@ -69,7 +69,7 @@ var (
 	authorizerDuration = metricSet.HistogramVec("proviso_authorization_authorizer_duration_seconds", []string{"authorizer"}, metricset.LatencyBuckets,
 		"Time that the authorizers in the chain took to answer, by authorizer, in seconds.")
 	evaluations = metricSet.CounterVec("proviso_authorization_condition_evaluations_total", []string{"type", "route", "result"},
-		"Evaluations of conditions at admission, in AuthorizationConditionsReviews and for impersonation, by type (other is any type that this server does not know), by route (in_process, text, or author for a whole set) and by result: true, false, error, residual or unsupported; for an author allow, deny, no_opinion or error.")
+		"Evaluations of conditions at admission, in AuthorizationConditionsReviews and for impersonation, by type (other is every type but the two in CEL), by route (in_process, text, or author for a whole set) and by result: true, false, error, residual or unsupported; for an author allow, deny, no_opinion or error.")
 	evaluationDuration = metricSet.HistogramVec("proviso_authorization_evaluation_duration_seconds", []string{"stage", "route"}, metricset.LatencyBuckets,
 		"Time to evaluate conditions in seconds, by stage and by route (in_process, text, or author for a whole set). In the stages request, review, check, impersonation and front_door, one observation with route in_process is for all policies that one decision evaluates with what is known of the request. In the stages admission and conditions_review, and with the other routes, it is for one condition or one set.")
 	overBudget     = metricSet.Counter("proviso_authorization_over_budget_total", "Number of conditions that failed because the budget or the time of a decision was used up.")

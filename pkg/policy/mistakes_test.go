@@ -280,6 +280,16 @@ func TestMistakesInNames(t *testing.T) {
 		{"a get by name", func(s *api.AuthorizationPolicySpec) {
 			s.Rules[0].Verbs, s.Rules[0].ResourceNames = []string{"get"}, []string{"a"}
 		}, nil},
+		{"a list by name", func(s *api.AuthorizationPolicySpec) {
+			s.Rules[0].Verbs, s.Rules[0].ResourceNames = []string{"get", "list"}, []string{"a"}
+		}, nil},
+		{"a Deny of a list by name", func(s *api.AuthorizationPolicySpec) {
+			s.Effect, s.Rules[0].Verbs, s.Rules[0].ResourceNames = "Deny", []string{"get", "list"}, []string{"a"}
+		}, []string{"spec.rules[0].resourceNames: a list or a watch has no name"}},
+		{"a NoOpinion about a watch by name", func(s *api.AuthorizationPolicySpec) {
+			s.Effect, s.Rules[0].Verbs, s.Rules[0].ResourceNames = "NoOpinion", []string{"watch"}, []string{"a"}
+		}, []string{"spec.rules[0].resourceNames: a list or a watch has no name"}},
+		{"a Deny of a list", func(s *api.AuthorizationPolicySpec) { s.Effect, s.Rules[0].Verbs = "Deny", []string{"list"} }, nil},
 		{name: "a Deny of update that was stored", change: func(s *api.AuthorizationPolicySpec) { s.Effect, s.Rules[0].Verbs = "Deny", []string{"update"} }, want: []string{"spec.rules[0].verbs: the policy denies patch, too"}},
 		{name: "a Deny of both", change: func(s *api.AuthorizationPolicySpec) { s.Effect, s.Rules[0].Verbs = "Deny", []string{"update", "patch"} }},
 		{name: "a pattern of groups", change: func(s *api.AuthorizationPolicySpec) {

@@ -61,7 +61,7 @@ const (
 	// EnforcedAtFrontDoor means the front door, which kube-apiserver asks about requests if it is configured to.
 	EnforcedAtFrontDoor EnforcementPlace = "FrontDoor"
 	// EnforcedAtInnerDoor means the inner door, which kube-apiserver calls at admission for writes to the resources in its
-	// configuration that no other authorizer allows.
+	// configuration.
 	EnforcedAtInnerDoor EnforcementPlace = "InnerDoor"
 	// EnforcedAtAggregatedServer means another aggregated server, which an EnforcementConfiguration names.
 	EnforcedAtAggregatedServer EnforcementPlace = "AggregatedServer"

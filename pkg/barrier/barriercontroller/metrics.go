@@ -15,9 +15,9 @@ var (
 	metricSet metricset.Set
 
 	barriers = metricSet.GaugeVec("proviso_barrier_policies", []string{"phase"},
-		"Number of Deny policies by the phase of their barrier: pending, written, refused (by kube-apiserver), over_bound, name_taken (by an object of another tool), untranslated (no rule can be translated) or broken (the policy does not compile).")
+		"Number of Deny policies, and of mappings that exclude fields, by the phase of their barrier: pending, written, refused (by kube-apiserver), over_bound, name_taken (by an object of another tool), untranslated (nothing can be translated) or broken (the policy or mapping does not compile).")
 	orphaned = metricSet.Gauge("proviso_barrier_orphaned",
-		"Number of barriers whose policy is not in the store of this server. They stay, and still refuse requests.")
+		"Number of barriers whose policy or mapping is not in the store of this server. They stay, and still refuse requests.")
 	leading = metricSet.Gauge("proviso_barrier_leader",
 		"Whether this replica writes barriers: 1 or 0.")
 	writes = metricSet.CounterVec("proviso_barrier_writes_total", []string{"result"},

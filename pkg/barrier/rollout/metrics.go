@@ -15,7 +15,7 @@ var (
 	metricSet metricset.Set
 
 	policies = metricSet.GaugeVec("proviso_barrier_rollout_policies", []string{"phase"},
-		"Number of Deny policies by the phase of their barrier as this replica knows it: absent (no rule can be translated), pending (not written, or a kube-apiserver is not known to have loaded it) or active. Without the front door, only kube-apiservers whose addresses are known count.")
+		"Number of Deny policies by the phase of their barrier as this replica knows it: absent (no rule can be translated, or the policy does not compile), pending (not written, or a kube-apiserver is not known to have loaded it) or active. Without the front door, only kube-apiservers whose addresses are known count.")
 	isLoaded = metricSet.GaugeVec("proviso_barrier_rollout_server_loaded", []string{"server"},
 		"Whether a kube-apiserver has shown that it has loaded all barriers that are written, by server: 1 or 0.")
 	probes = metricSet.CounterVec("proviso_barrier_rollout_probes_total", []string{"result"},

@@ -21,7 +21,7 @@ const (
 var metricSet metricset.Set
 
 var mappings = metricSet.GaugeVec("proviso_policy_field_permission_mappings", []string{"state"},
-	"Number of mappings of fields by state: ready, contradicting (some of it contradicts another one, and covers nothing) or broken (not valid, covers nothing).")
+	"Number of mappings of fields by state: ready, contradicting (some of it contradicts another one or a schema, and covers nothing) or broken (not valid, covers nothing).")
 
 // RegisterMetrics registers the metrics of the package, once.
 var RegisterMetrics = sync.OnceFunc(metricSet.Register)

@@ -60,11 +60,16 @@ func (o *options) decide(ctx context.Context, chain []authorizationv1alpha1.Subj
 	request.Resource = &metav1.GroupVersionResource{Group: o.Resource.Group, Version: o.Resource.Version, Resource: o.Resource.Resource}
 	request.SubResource, request.Name, request.Namespace = o.Subresource, o.Name, o.Namespace
 	namespace, err := question.Namespace(ctx, o.clients.Kube.CoreV1(), o.Namespace)
-	if err == nil && namespace != nil {
-		request.NamespaceObject, err = question.Raw(namespace)
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case namespace != nil:
+		if request.NamespaceObject, err = question.Raw(namespace); err != nil {
+			return nil, err
+		}
+	//guard:cani-unknown-namespace
+	case o.Namespace != "" && reads(chain, cel.NamespaceObject): // the server would have it fail
+		return nil, fmt.Errorf("the conditions read the namespace %s, which does not exist, or which you may not read", o.Namespace)
 	}
 	review := &authorizationv1alpha1.AuthorizationConditionsReview{Request: request.DeepCopy()}
 	review, err = o.clients.Proviso.AuthorizationProvisoV1alpha1().AuthorizationConditionsReviews().Create(ctx, review, metav1.CreateOptions{})
@@ -119,26 +124,26 @@ func (o *options) objects(ctx context.Context, chain []authorizationv1alpha1.Sub
 	switch {
 	case err == nil:
 		return []*unstructured.Unstructured{o.object, stored}, nil
-	case apierrors.IsForbidden(err) && !readsStored(chain):
+	case apierrors.IsForbidden(err) && !reads(chain, cel.OldObject):
 		// No condition reads the stored object. The review needs one.
 		return []*unstructured.Unstructured{o.object, o.object}, nil
 	}
 	return nil, fmt.Errorf("the conditions read the stored object: %w", err)
 }
 
-// readsStored reports whether a condition may read the stored object.
-func readsStored(chain []authorizationv1alpha1.SubjectAccessReviewConditionSet) bool {
+// reads reports whether a condition may read a variable.
+func reads(chain []authorizationv1alpha1.SubjectAccessReviewConditionSet, variable cel.Variable) bool {
 	compiler, err := cel.NewCompiler()
 	if err != nil {
 		return true
 	}
 	for i := range chain {
-		if readsStored(chain[i].ConditionsChain) {
+		if reads(chain[i].ConditionsChain, variable) {
 			return true
 		}
 		for _, c := range chain[i].Conditions {
 			program, err := compiler.Compile(c.Condition)
-			if err != nil || program.Reads(cel.OldObject) {
+			if err != nil || program.Reads(variable) {
 				return true
 			}
 		}

@@ -60,8 +60,8 @@ func Explain(id string, word Word, parts ...string) string {
 	return nameOf(id) + " reason=" + string(word) + ": " + strings.Join(parts, ": ")
 }
 
-// entry is how another reason would begin.
-var entry = regexp.MustCompile(`\b(policy|condition)=`)
+// entry is how another reason would begin, also within a word: entries finds it there.
+var entry = regexp.MustCompile(`(policy|condition)=`)
 
 // ReasonEntry is what one policy or condition says in a reason.
 type ReasonEntry struct {

@@ -17,7 +17,7 @@ import (
 func TestReasonEntries(t *testing.T) {
 	t.Parallel()
 	const cluster, namespaced = authorization.ClusterPolicyDomain + "/a", "demo" + authorization.NamespacedPolicyDomain + "/b"
-	one := authorization.Explain(cluster, authorization.WordNotMet, "dev only; policy=c reason=Allowed: it allows", "failed part: object.a")
+	one := authorization.Explain(cluster, authorization.WordNotMet, "dev only; policy=c reason=Allowed: xpolicy=d reason=Denied: it allows", "failed part: object.a")
 	two := authorization.Explain(namespaced, authorization.WordDenied)
 	for _, tc := range []struct {
 		reason string
@@ -25,9 +25,9 @@ func TestReasonEntries(t *testing.T) {
 	}{
 		{reason: ""},
 		{reason: "RBAC: nothing"},
-		{reason: one, want: []authorization.ReasonEntry{{Name: "policy=a", Word: "NotMet", Text: "dev only; policy = c reason=Allowed: it allows: failed part: object.a"}}},
+		{reason: one, want: []authorization.ReasonEntry{{Name: "policy=a", Word: "NotMet", Text: "dev only; policy = c reason=Allowed: xpolicy = d reason=Denied: it allows: failed part: object.a"}}},
 		{reason: one + "; " + two + "; and more", want: []authorization.ReasonEntry{
-			{Name: "policy=a", Word: "NotMet", Text: "dev only; policy = c reason=Allowed: it allows: failed part: object.a"},
+			{Name: "policy=a", Word: "NotMet", Text: "dev only; policy = c reason=Allowed: xpolicy = d reason=Denied: it allows: failed part: object.a"},
 			{Name: "policy=demo/b", Word: "Denied", Text: "it denies the request; and more"},
 		}},
 		{reason: authorization.Explain("example.com/x", authorization.WordError, "a\nb"), want: []authorization.ReasonEntry{{Name: "condition=example.com/x", Word: "Error", Text: "a b"}}},

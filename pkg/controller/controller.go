@@ -41,7 +41,7 @@ type Staleness interface {
 
 // Config configures a Controller whose objects are known by keys of type K. All fields are needed.
 type Config[K comparable] struct {
-	// Name is the name of the readiness check, and QueueName of the queue in metrics. Objects is what people call the
+	// Name is the name of the readiness check and of the objects in metrics, and QueueName of the queue in metrics. Objects is what people call the
 	// objects, in the plural.
 	Name, QueueName, Objects string
 	// Client reaches the store through this server.
@@ -103,6 +103,7 @@ func New[K comparable](config Config[K]) (*Controller[K], error) {
 		config.End == nil || config.Published == nil || config.Publish == nil || config.WriteStatus == nil {
 		return nil, fmt.Errorf("%s: %w", config.Name, errConfig)
 	}
+	registerMetrics()
 	return &Controller[K]{
 		config: config, store: newStoreWatch(config.Objects, config.StalenessBound), changed: make(chan struct{}, 1),
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(workqueue.DefaultTypedControllerRateLimiter[K](),
@@ -183,6 +184,7 @@ func (c *Controller[K]) Run(ctx context.Context) {
 	klog.FromContext(ctx).V(2).Info("Objects are loaded", "objects", c.config.Objects)
 	c.store.begin(c.config.Staleness) // before objects are published, so that they never count as up to date without end
 	c.loaded.Store(true)
+	collected.add(c.config.Name, c)
 	group.StartWithContext(ctx, func(ctx context.Context) {
 		c.store.run(ctx, c.config.Staleness, c.config.StaleMessage, c.config.RecoveredMessage, c.config.End)
 	})

@@ -59,10 +59,7 @@ var compilations = metrics.NewDesc("proviso_policy_compilations_total",
 	"Number of times that a condition or a barrier of a policy was compiled, by part: condition or barrier. A part is cached while a component uses it. Barriers are counted if the server writes them.",
 	[]string{"part"}, nil, metrics.ALPHA, "")
 
-// stale is collected from the latest Controller.
-var stale = metrics.NewDesc("proviso_policy_stale", "Whether the policies may be out of date, so that Allow policies grant nothing: 1 or 0.", nil, nil, metrics.ALPHA, "")
-
-// notEffective is collected like stale.
+// notEffective is collected from the latest Controller.
 var notEffective = metrics.NewDesc("proviso_policy_not_effective", "Number of policies whose condition Effective is not True, without those with the enforcement Audit.", nil, nil, metrics.ALPHA, "")
 
 // collector collects the metrics that have a Desc.
@@ -84,7 +81,6 @@ func (*collector) DescribeWithStability(ch chan<- *metrics.Desc) {
 	ch <- evaluations
 	ch <- audited
 	ch <- compilations
-	ch <- stale
 	ch <- notEffective
 }
 
@@ -99,7 +95,6 @@ func (c *collector) CollectWithStability(ch chan<- metrics.Metric) {
 		ch <- metrics.NewLazyConstMetric(compilations, metrics.CounterValue, float64(compiler.Compiled()), "barrier")
 	}
 	if controller := c.controller.Load(); controller != nil {
-		ch <- metrics.NewLazyConstMetric(stale, metrics.GaugeValue, float64(min(len(controller.Stale()), 1)))
 		ch <- metrics.NewLazyConstMetric(notEffective, metrics.GaugeValue, float64(controller.notEffective()))
 	}
 }

@@ -75,7 +75,7 @@ func TestAuditedByPolicy(t *testing.T) {
 	}
 }
 
-// TestNotEffective compares the number of policies that are not effective, and whether the policies are stale.
+// TestNotEffective compares the number of policies that are not effective.
 func TestNotEffective(t *testing.T) {
 	t.Parallel()
 	s := newStepper(t)
@@ -90,16 +90,13 @@ func TestNotEffective(t *testing.T) {
 		name        string
 		enforcement policyv1alpha1.PolicyEnforcement
 		status      policyv1alpha1.AuthorizationPolicyStatus
-		stale       string
 		want        string
 	}{
-		{"effective", "", withEffective(metav1.ConditionTrue), "", "1 0"},
-		{"not effective", "", withEffective(metav1.ConditionFalse), "", "2 0"},
-		{"in Audit", policyv1alpha1.PolicyEnforcementAudit, withEffective(metav1.ConditionFalse), "", "1 0"},
-		{"stale", "", withEffective(metav1.ConditionTrue), "no news", "1 1"},
+		{"effective", "", withEffective(metav1.ConditionTrue), "1"},
+		{"not effective", "", withEffective(metav1.ConditionFalse), "2"},
+		{"in Audit", policyv1alpha1.PolicyEnforcementAudit, withEffective(metav1.ConditionFalse), "1"},
 	} {
 		s.putAs(t, 1, tc.enforcement, "true", tc.status)
-		s.source.SetStale(tc.stale)
 		families, err := registry.Gather()
 		if err != nil {
 			t.Fatal(err)
@@ -110,7 +107,7 @@ func TestNotEffective(t *testing.T) {
 				values[family.GetName()] = strconv.FormatFloat(gauge.GetValue(), 'g', -1, 64)
 			}
 		}
-		if got := values["proviso_policy_not_effective"] + " " + values["proviso_policy_stale"]; got != tc.want {
+		if got := values["proviso_policy_not_effective"]; got != tc.want {
 			t.Errorf("%s: got %s, want %s", tc.name, got, tc.want)
 		}
 	}

@@ -305,7 +305,7 @@ func TestImpersonationReviewOnTheObject(t *testing.T) {
 		wantWarning      string
 	}{
 		{"enforced", conditions, "create", true, ""},
-		{"not enforced", conditions, "list", true, `this server does not enforce conditions on list subjectaccessreviews.authorization.k8s.io`},
+		{"not enforced", conditions, "list", true, `this server does not enforce conditions on list subjectaccessreviews.authorization.k8s.io: it refuses the request with this impersonation`},
 		{"not asked for", "", "create", false, ""},
 		{"not asked for, not enforced", "", "list", false, ""},
 	} {

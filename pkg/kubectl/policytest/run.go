@@ -144,17 +144,29 @@ func (e *admissionExpectation) admissionDifference(got *admissionpolicy.Result) 
 	return lines
 }
 
-// haveParts reports whether each text has a part of its own.
+// haveParts reports whether each text has a part of its own, and each part a text.
 func haveParts(texts, parts []string) bool {
-	rest := slices.Clone(texts)
-	for _, part := range parts {
-		i := slices.IndexFunc(rest, func(text string) bool { return strings.Contains(text, part) })
-		if i < 0 {
+	partOf := map[int]int{} // the part that each text has, by their numbers
+	var find func(part int, tried map[int]bool) bool
+	find = func(part int, tried map[int]bool) bool {
+		for i, text := range texts {
+			if tried[i] || !strings.Contains(text, parts[part]) {
+				continue
+			}
+			tried[i] = true
+			if other, isTaken := partOf[i]; !isTaken || find(other, tried) {
+				partOf[i] = part
+				return true
+			}
+		}
+		return false
+	}
+	for part := range parts {
+		if !find(part, map[int]bool{}) {
 			return false
 		}
-		rest = slices.Delete(rest, i, i+1)
 	}
-	return len(rest) == 0
+	return len(texts) == len(parts)
 }
 
 func list(names []string) string { return cmp.Or(strings.Join(names, ", "), "none") }

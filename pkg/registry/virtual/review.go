@@ -121,13 +121,15 @@ const (
 	warningWildcards   = "conditions are only given for one verb, group, version and resource at a time: name each of them to see the conditions"
 	warningNotNow      = "conditions on %s are not evaluated: %s"
 	warningNotEnforced = "this server does not enforce conditions on %s: clients that act on this answer must evaluate the conditions with an AuthorizationConditionsReview"
+	// The conditions of an impersonation can be enforced by this server only.
+	warningRefused = "this server does not enforce conditions on %s: it refuses the request with this impersonation"
 )
 
 // warningsOf returns the warnings for a caller who gets the conditions of a decision. There is none if this server or another component
 // evaluates them.
 func (r *Reviewer) warningsOf(ctx context.Context, record authorizer.AttributesRecord, decision authorization.Decision) []string {
 	if r.Evaluated == nil {
-		return r.Warnings(record)
+		return r.warningsUnlessEnforced(record, warningNotEnforced)
 	}
 	switch isEvaluated, problem := r.Evaluated(ctx, record, decision); {
 	case isEvaluated:
@@ -138,13 +140,17 @@ func (r *Reviewer) warningsOf(ctx context.Context, record authorizer.AttributesR
 	return []string{fmt.Sprintf(warningNotEnforced, describe(record))}
 }
 
-// Warnings returns the warnings for a caller who gets conditions on a request. There is one, unless
-// this server enforces conditions on the request.
-func (r *Reviewer) Warnings(record authorizer.AttributesRecord) []string {
+// WarningsOfImpersonation returns the warnings for a caller who gets conditions of an impersonation on a request.
+func (r *Reviewer) WarningsOfImpersonation(record authorizer.AttributesRecord) []string {
+	return r.warningsUnlessEnforced(record, warningRefused)
+}
+
+// warningsUnlessEnforced returns a warning, unless this server enforces conditions on the request.
+func (r *Reviewer) warningsUnlessEnforced(record authorizer.AttributesRecord, format string) []string {
 	if r.Enforced != nil && r.Enforced(record) {
 		return nil
 	}
-	return []string{fmt.Sprintf(warningNotEnforced, describe(record))}
+	return []string{fmt.Sprintf(format, describe(record))}
 }
 
 // describe names what a review asks about.

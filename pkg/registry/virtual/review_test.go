@@ -153,7 +153,7 @@ func TestWarningsAboutEvaluation(t *testing.T) {
 		if got := strings.Join(warnings, "; "); !strings.HasPrefix(got, tc.want) || (got == "") != (tc.want == "") {
 			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
 		}
-		if got := r.Warnings(record); len(got) != 1 || !strings.HasPrefix(got[0], standard) {
+		if got := r.WarningsOfImpersonation(record); len(got) != 1 || got[0] != standard+": it refuses the request with this impersonation" {
 			t.Errorf("%s: an impersonation gets %q", tc.name, got)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"slices"
 
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -76,6 +77,16 @@ var (
 	scheme  = runtime.NewScheme()
 	codecs  = serializer.NewCodecFactory(scheme)
 )
+
+// withoutProtobuf does not offer protobuf, which the types do not have. The controller of namespaces prefers it, and
+// could delete no namespace if its requests were answered with 406.
+type withoutProtobuf struct{ runtime.NegotiatedSerializer }
+
+func (s withoutProtobuf) SupportedMediaTypes() []runtime.SerializerInfo {
+	return slices.DeleteFunc(slices.Clone(s.NegotiatedSerializer.SupportedMediaTypes()), func(info runtime.SerializerInfo) bool {
+		return info.MediaType == runtime.ContentTypeProtobuf
+	})
+}
 
 func init() {
 	for _, v := range []schema.GroupVersion{version, {Group: version.Group, Version: runtime.APIVersionInternal}} {
@@ -153,6 +164,7 @@ func newServer(options *genericoptions.RecommendedOptions) (*genericapiserver.Ge
 		return nil, err
 	}
 	group := genericapiserver.NewDefaultAPIGroupInfo(version.Group, scheme, runtime.NewParameterCodec(scheme), codecs)
+	group.NegotiatedSerializer = withoutProtobuf{codecs}
 	group.VersionedResourcesStorageMap[version.Version] = map[string]rest.Storage{"things": things}
 	if err := enforce(config, &group); err != nil { // added for conditional authorization
 		return nil, err

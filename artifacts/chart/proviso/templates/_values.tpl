@@ -50,6 +50,10 @@
 {{- with .root.Values.networkPolicy.egress }}{{ $_ := set $.object.spec "egress" . }}{{ end }}
 {{- end }}
 
+{{- define "proviso.values.Namespace" }}
+{{- with index .root.Values.persistence.annotations "helm.sh/resource-policy" }}{{ $_ := set $.object.metadata "annotations" (dict "helm.sh/resource-policy" .) }}{{ end }}
+{{- end }}
+
 {{- define "proviso.values.PersistentVolumeClaim" }}
 {{- $persistence := .root.Values.persistence }}
 {{- $_ := set .object.spec.resources.requests "storage" $persistence.size }}

@@ -115,7 +115,7 @@ func (r *REST) review(ctx context.Context, requester user.Info, spec *authorizat
 		status.EvaluationError = message
 	}
 	if len(status.ConditionsChain) > 0 {
-		virtual.Warn(ctx, r.reviews.Warnings(attributes)...)
+		virtual.Warn(ctx, r.reviews.WarningsOfImpersonation(attributes)...)
 	}
 	if !status.Denied {
 		attributes.User = answer.User

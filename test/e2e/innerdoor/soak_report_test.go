@@ -163,12 +163,13 @@ func (y *tally) lives(server string, value int, from time.Duration) map[string][
 	return lives
 }
 
-// slope returns by how much a value grows in an hour, by least squares within the lives of the processes of a server, without the first minute of each.
-func (y *tally) slope(server string, value int, from time.Duration) float64 {
+// slope returns by how much a value grows in an hour, by least squares within the lives of the processes of a server, without the first time of each,
+// in which caches fill. It returns a dash if no process lived longer.
+func (y *tally) slope(server string, value int, warmUp time.Duration) string {
 	above, below := 0.0, 0.0
-	for _, life := range y.lives(server, value, from) {
+	for _, life := range y.lives(server, value, 0) {
 		first, at, mean := life[0].at, 0.0, 0.0
-		life = slices.DeleteFunc(life, func(m sample) bool { return m.at < first+time.Minute })
+		life = slices.DeleteFunc(life, func(m sample) bool { return m.at < first+warmUp })
 		for _, m := range life {
 			at, mean = at+m.at.Hours()/float64(len(life)), mean+m.values[value]/float64(len(life))
 		}
@@ -177,7 +178,10 @@ func (y *tally) slope(server string, value int, from time.Duration) float64 {
 			below += (m.at.Hours() - at) * (m.at.Hours() - at)
 		}
 	}
-	return above / max(below, 1e-9)
+	if below == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%+.1f", above/below)
 }
 
 // median returns the median of a value of a server between two times.
@@ -256,7 +260,7 @@ func (s *soak) report(t *testing.T) {
 	table("after the first sixth", "MiB", "MiB an hour", "goroutines", "goroutines an hour")
 	from := y.last() / 6
 	for _, v := range s.replicas {
-		fmt.Fprintf(&r, "| %s | %.0f | %+.1f | %.0f | %+.1f |\n", v.Name, y.median(v.Name, memory, from, y.last()), y.slope(v.Name, memory, from), y.median(v.Name, goroutines, from, y.last()), y.slope(v.Name, goroutines, from))
+		fmt.Fprintf(&r, "| %s | %.0f | %s | %.0f | %s |\n", v.Name, y.median(v.Name, memory, from, y.last()), y.slope(v.Name, memory, from), y.median(v.Name, goroutines, from, y.last()), y.slope(v.Name, goroutines, from))
 	}
 	csv := "seconds,server,pid,mib,file_descriptors,goroutines\n"
 	for _, m := range y.samples {

@@ -160,7 +160,7 @@ func (t fieldTree) same(a, b, optionalA, optionalB string) string {
 	named := "[" + strings.Join(quoted, ", ") + "]"
 	operands := []string{fmt.Sprintf("%s.all(k, k in %s || %s[?k] == %s[?k])", a, named, optionalB, optionalA)}
 	//guard:unchanged-removed-fields
-	operands = append(operands, fmt.Sprintf("%s.all(k, k in %s || k in %s)", b, named, a))
+	operands = append(operands, fmt.Sprintf("%s.all(k, k in %s || %s[?k].hasValue())", b, named, optionalA))
 	for _, name := range names {
 		if inner := t[name]; inner != nil {
 			operands = append(operands, inner.sameIn(optionalA+optionalField(name), optionalB+optionalField(name)))
@@ -172,7 +172,7 @@ func (t fieldTree) same(a, b, optionalA, optionalB string) string {
 // sameIn is same for optional values, which need not be objects.
 func (t fieldTree) sameIn(a, b string) string {
 	valueA, valueB := a+".orValue({})", b+".orValue({})"
-	return fmt.Sprintf("(type(%[3]s) == map && type(%[4]s) == map ? %[5]s : %[1]s == %[2]s)", a, b, valueA, valueB, t.same(valueA, valueB, a, b))
+	return fmt.Sprintf("(type(%[3]s) == type({}) && type(%[4]s) == type({}) ? %[5]s : %[1]s == %[2]s)", a, b, valueA, valueB, t.same(valueA, valueB, a, b))
 }
 
 var isIdentifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)

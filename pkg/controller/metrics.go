@@ -12,7 +12,7 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// stale is collected from the latest controller of each name.
+// stale is collected from the controller of each name whose objects were loaded last.
 var stale = metrics.NewDesc("proviso_policy_stale",
 	"Whether stored objects may be out of date, so that they grant nothing: 1 or 0, by the check of /readyz that then fails: policies, field-permission-mappings or enforcement-configurations.",
 	[]string{"check"}, nil, metrics.ALPHA, "")

@@ -21,7 +21,7 @@ func (staleFor) Informers() []cache.SharedIndexInformer { return nil }
 func (staleFor) IsLoaded() bool                         { return true }
 func (s staleFor) Stale() string                        { return string(s) }
 
-// TestStale has a series for each kind of objects, of the controller that was started last.
+// TestStale has a series for each kind of objects, of the controller whose objects were loaded last.
 func TestStale(t *testing.T) {
 	t.Parallel()
 	c := &collector{loaded: map[string]Stored{}}

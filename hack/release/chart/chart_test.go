@@ -138,6 +138,7 @@ func TestValues(t *testing.T) {
 		{name: "a claim that stays", want: []string{"helm.sh/resource-policy: keep\n"}},
 		{name: "a namespace that stays", values: "createNamespace: true", want: []string{"kind: Namespace\nmetadata:\n  annotations:\n    helm.sh/resource-policy: keep\n"}},
 		{name: "a namespace that goes", values: "{createNamespace: true, persistence: {annotations: {helm.sh/resource-policy: null}}}", want: []string{"kind: Namespace\nmetadata:\n  labels:\n"}, gone: []string{"helm.sh/resource-policy"}},
+		{name: "no annotations", values: "{createNamespace: true, persistence: {annotations: null}}", gone: []string{"annotations:\n    helm.sh/resource-policy"}},
 		{name: "names of kube-apiservers", values: "frontDoor: {enabled: true, clientCA: CA, allowedNames: [a, b]}", want: []string{"- --webhook-allowed-names=a,b\n"}, gone: []string{"--webhook-allowed-names=kube-apiserver"}},
 		{name: "flags", values: "extraArgs: [--v=4]", want: []string{"- --profiling=false\n        - --v=4\n"}},
 		{name: "resources", values: "resources: {limits: {memory: 2Gi}}", want: []string{"memory: 2Gi\n"}, gone: []string{"memory: 1Gi\n"}},

@@ -354,7 +354,7 @@ func (w *walk) call(e ast.Expr) result {
 	return own
 }
 
-// appendMappings appends the paths of the values that are maps if a condition is true: type(value) == map, or type(value) == type({}).
+// appendMappings appends the paths of the values that are maps if a condition is true: type(value) == type({}).
 func (w *walk) appendMappings(paths []string, condition ast.Expr) []string {
 	if condition.Kind() != ast.CallKind {
 		return paths
@@ -364,21 +364,15 @@ func (w *walk) appendMappings(paths []string, condition ast.Expr) []string {
 	case operators.LogicalAnd:
 		return w.appendMappings(w.appendMappings(paths, args[0]), args[1])
 	case operators.Equals:
-		typed := argumentOf("type", args[0])
+		typed, of := argumentOf("type", args[0]), argumentOf("type", args[1])
 		//guard:cost-paths-of-maps
-		if typed != nil && isMapType(args[1]) && w.isPath(typed) {
+		if typed != nil && of != nil && of.Kind() == ast.MapKind && w.isPath(typed) {
 			if path := w.of(typed).path; path != "" {
 				paths = append(paths, path)
 			}
 		}
 	}
 	return paths
-}
-
-// isMapType reports whether an expression is the type of maps.
-func isMapType(e ast.Expr) bool {
-	of := argumentOf("type", e)
-	return e.Kind() == ast.IdentKind && e.AsIdent() == types.MapType.TypeName() || of != nil && of.Kind() == ast.MapKind
 }
 
 // isPath reports whether an expression is a variable, fields of one, or such a field or a constant instead. Only these have a path. To walk through any other

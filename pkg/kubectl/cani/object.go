@@ -67,9 +67,6 @@ func (o *options) decide(ctx context.Context, chain []authorizationv1alpha1.Subj
 		if request.NamespaceObject, err = question.Raw(namespace); err != nil {
 			return nil, err
 		}
-	//guard:cani-unknown-namespace
-	case o.Namespace != "" && reads(chain, cel.NamespaceObject): // the server would have it fail
-		return nil, fmt.Errorf("the conditions read the namespace %s, which does not exist, or which you may not read", o.Namespace)
 	}
 	review := &authorizationv1alpha1.AuthorizationConditionsReview{Request: request.DeepCopy()}
 	review, err = o.clients.Proviso.AuthorizationProvisoV1alpha1().AuthorizationConditionsReviews().Create(ctx, review, metav1.CreateOptions{})
@@ -82,6 +79,10 @@ func (o *options) decide(ctx context.Context, chain []authorizationv1alpha1.Subj
 		return nil, err
 	case review.Response == nil:
 		return nil, errors.New("the server did not answer the AuthorizationConditionsReview")
+	//guard:cani-unknown-namespace
+	case !review.Response.Allowed && request.NamespaceObject == nil && o.Namespace != "" && reads(chain, cel.NamespaceObject):
+		// The server had the conditions fail that need the namespace.
+		return nil, fmt.Errorf("the answer may depend on the namespace %s, which does not exist, or which you may not read", o.Namespace)
 	}
 	return answer.Of(review.Response.Allowed, review.Response.Reason, review.Response.EvaluationError), nil
 }

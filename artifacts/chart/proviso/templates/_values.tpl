@@ -51,7 +51,8 @@
 {{- end }}
 
 {{- define "proviso.values.Namespace" }}
-{{- with index .root.Values.persistence.annotations "helm.sh/resource-policy" }}{{ $_ := set $.object.metadata "annotations" (dict "helm.sh/resource-policy" .) }}{{ end }}
+{{- $annotations := .object.metadata.annotations | default dict }}
+{{- with get (.root.Values.persistence.annotations | default dict) "helm.sh/resource-policy" }}{{ $_ := set $.object.metadata "annotations" (set $annotations "helm.sh/resource-policy" .) }}{{ end }}
 {{- end }}
 
 {{- define "proviso.values.PersistentVolumeClaim" }}

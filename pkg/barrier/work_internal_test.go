@@ -41,7 +41,7 @@ func TestOverWorkBySize(t *testing.T) {
 			}
 		}
 		if got != want {
-			t.Errorf("an object of %d bytes may cost %v ms, want %v, as SECURITY.md says", bytes, got, want)
+			t.Errorf("an object of %d bytes may cost %v ms, want %v, as docs/barriers.md says", bytes, got, want)
 		}
 	}
 }

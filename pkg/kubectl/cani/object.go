@@ -60,13 +60,11 @@ func (o *options) decide(ctx context.Context, chain []authorizationv1alpha1.Subj
 	request.Resource = &metav1.GroupVersionResource{Group: o.Resource.Group, Version: o.Resource.Version, Resource: o.Resource.Resource}
 	request.SubResource, request.Name, request.Namespace = o.Subresource, o.Name, o.Namespace
 	namespace, err := question.Namespace(ctx, o.clients.Kube.CoreV1(), o.Namespace)
-	switch {
-	case err != nil:
+	if err == nil && namespace != nil {
+		request.NamespaceObject, err = question.Raw(namespace)
+	}
+	if err != nil {
 		return nil, err
-	case namespace != nil:
-		if request.NamespaceObject, err = question.Raw(namespace); err != nil {
-			return nil, err
-		}
 	}
 	review := &authorizationv1alpha1.AuthorizationConditionsReview{Request: request.DeepCopy()}
 	review, err = o.clients.Proviso.AuthorizationProvisoV1alpha1().AuthorizationConditionsReviews().Create(ctx, review, metav1.CreateOptions{})
@@ -79,10 +77,6 @@ func (o *options) decide(ctx context.Context, chain []authorizationv1alpha1.Subj
 		return nil, err
 	case review.Response == nil:
 		return nil, errors.New("the server did not answer the AuthorizationConditionsReview")
-	//guard:cani-unknown-namespace
-	case !review.Response.Allowed && request.NamespaceObject == nil && o.Namespace != "" && reads(chain, cel.NamespaceObject):
-		// The server had the conditions fail that need the namespace.
-		return nil, fmt.Errorf("the answer may depend on the namespace %s, which does not exist, or which you may not read", o.Namespace)
 	}
 	return answer.Of(review.Response.Allowed, review.Response.Reason, review.Response.EvaluationError), nil
 }
@@ -125,26 +119,26 @@ func (o *options) objects(ctx context.Context, chain []authorizationv1alpha1.Sub
 	switch {
 	case err == nil:
 		return []*unstructured.Unstructured{o.object, stored}, nil
-	case apierrors.IsForbidden(err) && !reads(chain, cel.OldObject):
+	case apierrors.IsForbidden(err) && !readsStored(chain):
 		// No condition reads the stored object. The review needs one.
 		return []*unstructured.Unstructured{o.object, o.object}, nil
 	}
 	return nil, fmt.Errorf("the conditions read the stored object: %w", err)
 }
 
-// reads reports whether a condition may read a variable.
-func reads(chain []authorizationv1alpha1.SubjectAccessReviewConditionSet, variable cel.Variable) bool {
+// readsStored reports whether a condition may read the stored object.
+func readsStored(chain []authorizationv1alpha1.SubjectAccessReviewConditionSet) bool {
 	compiler, err := cel.NewCompiler()
 	if err != nil {
 		return true
 	}
 	for i := range chain {
-		if reads(chain[i].ConditionsChain, variable) {
+		if readsStored(chain[i].ConditionsChain) {
 			return true
 		}
 		for _, c := range chain[i].Conditions {
 			program, err := compiler.Compile(c.Condition)
-			if err != nil || program.Reads(variable) {
+			if err != nil || program.Reads(cel.OldObject) {
 				return true
 			}
 		}

@@ -163,10 +163,6 @@ func TestAnswersAboutObjects(t *testing.T) {
 		{"a review that is forbidden, and a namespace", create, "namespaceObject.metadata.name == 'n'", fails(errNever), nil, printed{Out: "yes\n"}},
 		{"a review that is forbidden, and a namespace that must not be read", create, "namespaceObject.metadata.name == 'n'", fails(errNever), standin.Answers{getNamespace: errNever}, printed{2, "", []string{
 			"error: the condition policy=p cannot be evaluated here: it reads the namespace, which is not known: to have the server evaluate it, you need the ClusterRole proviso:reviewer\n"}}},
-		{"a namespace that must not be read", create, "namespaceObject.metadata.name == 'n'", response(authorizationv1alpha1.AuthorizationConditionsResponse{EvaluationError: "no namespaceObject"}), standin.Answers{getNamespace: errNever}, printed{2, "", []string{
-			"error: the answer may depend on the namespace n, which does not exist, or which you may not read\n"}}},
-		{"a namespace that must not be read, and does not matter", create, "object.x == 'a' || namespaceObject.metadata.name == 'n'", allows, standin.Answers{getNamespace: errNever}, printed{Out: "yes\n"}},
-		{"a namespace that must not be read, and a condition that does not read it", create, "object.x == 'a'", response(authorizationv1alpha1.AuthorizationConditionsResponse{Reason: "no"}), standin.Answers{getNamespace: errNever}, printed{Code: 1, Out: "no - no\n"}},
 		{"a review that is forbidden, and a check", create, "authorizer.group('').resource('pods').check('get').allowed()", fails(errNever), nil, printed{2, "", []string{
 			"error: the condition policy=p cannot be evaluated here: it checks permissions: to have the server evaluate it, you need the ClusterRole proviso:reviewer\n"}}},
 		{"a review that fails", create, "object.x == 'a'", fails(errEtcd), nil, printed{2, "", []string{"error: Internal error occurred: etcd\n"}}},

@@ -14,7 +14,6 @@ import (
 
 	authorizationv1alpha1 "github.com/proviso-authz/proviso/apis/authorization/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization"
-	"github.com/proviso-authz/proviso/pkg/cel"
 )
 
 // celCondition returns a condition in CEL.
@@ -34,7 +33,7 @@ func TestReadsStored(t *testing.T) {
 		chain := []authorizationv1alpha1.SubjectAccessReviewConditionSet{{ConditionsChain: []authorizationv1alpha1.SubjectAccessReviewConditionSet{
 			{Conditions: []authorizationv1alpha1.SubjectAccessReviewCondition{celCondition("cluster.policy.proviso.dev/c", "Allow", tc.condition)}},
 		}}}
-		if got := reads(chain, cel.OldObject); got != tc.want {
+		if got := readsStored(chain); got != tc.want {
 			t.Errorf("%s: got %t, want %t", tc.condition, got, tc.want)
 		}
 	}

@@ -22,17 +22,17 @@ type collector struct {
 	metrics.BaseStableCollector
 
 	mu sync.Mutex
-	// loaded has the controllers whose objects are loaded, by their names.
-	loaded map[string]Stored
+	// reasons has the functions Stale of the controllers whose objects are loaded, by their names.
+	reasons map[string]func() string
 }
 
-var collected = collector{loaded: map[string]Stored{}}
+var collected = collector{reasons: map[string]func() string{}}
 
-// add adds a controller, in place of an earlier one of the same name.
-func (c *collector) add(name string, of Stored) {
+// add adds the function Stale of a controller, in place of an earlier one of the same name.
+func (c *collector) add(name string, reason func() string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.loaded[name] = of
+	c.reasons[name] = reason
 }
 
 // DescribeWithStability implements metrics.StableCollector.
@@ -42,8 +42,8 @@ func (*collector) DescribeWithStability(ch chan<- *metrics.Desc) { ch <- stale }
 func (c *collector) CollectWithStability(ch chan<- metrics.Metric) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for name, of := range c.loaded {
-		ch <- metrics.NewLazyConstMetric(stale, metrics.GaugeValue, float64(min(len(of.Stale()), 1)), name)
+	for name, reason := range c.reasons {
+		ch <- metrics.NewLazyConstMetric(stale, metrics.GaugeValue, float64(min(len(reason()), 1)), name)
 	}
 }
 

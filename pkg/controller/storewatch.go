@@ -28,8 +28,8 @@ import (
 const probesPerBound = 4
 
 const (
-	// probeLabel is a label that nothing sets. If a user sets it, the probe still works: only that there is a selector counts.
-	probeLabel = "policy.proviso.dev/probe"
+	// probeSelector matches nothing, whatever labels users set.
+	probeSelector = "probe,!probe"
 	// probeTimeout is how long a list of a probe may take: less than blockTimeout of the watch cache.
 	probeTimeout = 2 * time.Second
 )
@@ -149,7 +149,7 @@ func (s *storeWatch) check(ctx context.Context) (since time.Time, reason string,
 // If etcd does not support progress requests, the store answers each probe, which then decodes all objects, and fails at one that it cannot decode.
 func (s *storeWatch) probe(ctx context.Context) error {
 	//guard:store-probe-watch-cache
-	probed := metav1.ListOptions{LabelSelector: probeLabel, Limit: 1}
+	probed := metav1.ListOptions{LabelSelector: probeSelector, Limit: 1}
 	for _, list := range s.lists {
 		listCtx, cancel := context.WithTimeout(ctx, probeTimeout)
 		_, err := list(listCtx, probed)

@@ -73,8 +73,7 @@ func resourceNameMistakes(spec *policyv1alpha1.AuthorizationPolicySpec) (warning
 		if spec.Effect == policyv1alpha1.PolicyEffectAllow && validation.NamelessVerb(&rule) {
 			warnings = append(warnings, warningAt(path, "a POST has no name at authorization, and a deletecollection never has one, so that this rule allows neither: compare object.metadata.name, or oldObject.metadata.name, in the condition"))
 		}
-		collection := func(verb string) bool { return verb == "list" || verb == "watch" }
-		if spec.Effect != policyv1alpha1.PolicyEffectAllow && len(rule.ResourceNames) > 0 && slices.ContainsFunc(rule.Verbs, collection) {
+		if spec.Effect != policyv1alpha1.PolicyEffectAllow && len(rule.ResourceNames) > 0 && (slices.Contains(rule.Verbs, "list") || slices.Contains(rule.Verbs, "watch")) {
 			warnings = append(warnings, warningAt(path, "a list or a watch has no name, unless its field selector is metadata.name=NAME: this rule does not apply to others, which show these objects too; put list and watch into a rule without resourceNames"))
 		}
 		for j, name := range rule.ResourceNames {

@@ -121,7 +121,7 @@ const (
 	warningWildcards   = "conditions are only given for one verb, group, version and resource at a time: name each of them to see the conditions"
 	warningNotNow      = "conditions on %s are not evaluated: %s"
 	warningNotEnforced = "this server does not enforce conditions on %s: clients that act on this answer must evaluate the conditions with an AuthorizationConditionsReview"
-	// The conditions of an impersonation can be enforced by this server only.
+	// No client can evaluate the conditions of an impersonation instead.
 	warningRefused = "this server does not enforce conditions on %s: it refuses the request with this impersonation"
 )
 
@@ -146,11 +146,11 @@ func (r *Reviewer) WarningsOfImpersonation(record authorizer.AttributesRecord) [
 }
 
 // warningsUnlessEnforced returns a warning, unless this server enforces conditions on the request.
-func (r *Reviewer) warningsUnlessEnforced(record authorizer.AttributesRecord, format string) []string {
+func (r *Reviewer) warningsUnlessEnforced(record authorizer.AttributesRecord, warning string) []string {
 	if r.Enforced != nil && r.Enforced(record) {
 		return nil
 	}
-	return []string{fmt.Sprintf(format, describe(record))}
+	return []string{fmt.Sprintf(warning, describe(record))}
 }
 
 // describe names what a review asks about.

@@ -152,22 +152,22 @@ func number(expression *regexp.Regexp, text string) float64 {
 	return 0
 }
 
-// lives returns the samples of a server with a value, by process, from a time on.
-func (y *tally) lives(server string, value int, from time.Duration) map[string][]sample {
+// lives returns the samples of a server with a value, by process.
+func (y *tally) lives(server string, value int) map[string][]sample {
 	lives := map[string][]sample{}
 	for _, m := range y.samples {
-		if m.server == server && m.values[value] > 0 && m.at >= from {
+		if m.server == server && m.values[value] > 0 {
 			lives[m.pid] = append(lives[m.pid], m)
 		}
 	}
 	return lives
 }
 
-// slope returns by how much a value grows in an hour, by least squares within the lives of the processes of a server, without the first time of each,
-// in which caches fill. It returns a dash if no process lived longer.
+// slope returns by how much a value grows in an hour, by least squares within the lives of the processes of a server, without the warm-up of each, in
+// which caches fill. It returns a dash if no process lived longer.
 func (y *tally) slope(server string, value int, warmUp time.Duration) string {
 	above, below := 0.0, 0.0
-	for _, life := range y.lives(server, value, 0) {
+	for _, life := range y.lives(server, value) {
 		first, at, mean := life[0].at, 0.0, 0.0
 		life = slices.DeleteFunc(life, func(m sample) bool { return m.at < first+warmUp })
 		for _, m := range life {
@@ -187,9 +187,9 @@ func (y *tally) slope(server string, value int, warmUp time.Duration) string {
 // median returns the median of a value of a server between two times.
 func (y *tally) median(server string, value int, from, to time.Duration) float64 {
 	values := []float64{0}
-	for _, life := range y.lives(server, value, from) {
+	for _, life := range y.lives(server, value) {
 		for _, m := range life {
-			if m.at <= to {
+			if m.at >= from && m.at <= to {
 				values = append(values, m.values[value])
 			}
 		}
@@ -257,7 +257,7 @@ func (s *soak) report(t *testing.T) {
 	for _, name := range slices.Sorted(stdmaps.Keys(y.outages)) {
 		fmt.Fprintf(&r, "| %s | %s |\n", name, y.outages[name].Round(10*time.Millisecond))
 	}
-	table("after the first sixth", "MiB", "MiB an hour", "goroutines", "goroutines an hour")
+	table("after the first sixth; growth: of each process", "MiB", "MiB an hour", "goroutines", "goroutines an hour")
 	from := y.last() / 6
 	for _, v := range s.replicas {
 		fmt.Fprintf(&r, "| %s | %.0f | %s | %.0f | %s |\n", v.Name, y.median(v.Name, memory, from, y.last()), y.slope(v.Name, memory, from), y.median(v.Name, goroutines, from, y.last()), y.slope(v.Name, goroutines, from))
@@ -294,7 +294,7 @@ func (s *soak) plot(title string, value int) string {
 		fmt.Fprintf(&b, `<path d="M%.0f %.1fH%.0f" stroke="#ddd"/><text x="5" y="%.1f">%.0f</text><text x="%.1f" y="300" text-anchor="middle">%s</text>`, left, y(v), right, y(v)+4, v, x(at), at.Round(time.Second))
 	}
 	for i, server := range s.servers {
-		lives := s.tally.lives(server.Name, value, 0)
+		lives := s.tally.lives(server.Name, value)
 		for _, life := range lives {
 			fmt.Fprintf(&b, `<polyline fill="none" stroke="%s" stroke-width="1.5" points="`, colours[i])
 			for _, m := range life {

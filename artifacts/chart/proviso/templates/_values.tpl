@@ -51,8 +51,9 @@
 {{- end }}
 
 {{- define "proviso.values.Namespace" }}
-{{- $annotations := .object.metadata.annotations | default dict }}
-{{- with get (.root.Values.persistence.annotations | default dict) "helm.sh/resource-policy" }}{{ $_ := set $.object.metadata "annotations" (set $annotations "helm.sh/resource-policy" .) }}{{ end }}
+{{- with get (.root.Values.persistence.annotations | default dict) "helm.sh/resource-policy" }}
+{{-   include "proviso.merge" (dict "object" $.object "patch" (dict "metadata" (dict "annotations" (dict "helm.sh/resource-policy" .)))) }}
+{{- end }}
 {{- end }}
 
 {{- define "proviso.values.PersistentVolumeClaim" }}

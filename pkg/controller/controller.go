@@ -173,6 +173,8 @@ func (c *Controller[K]) Run(ctx context.Context) {
 	var group wait.Group
 	defer group.Wait()
 	defer c.queue.ShutDown()
+	//guard:stale-started
+	collected.add(c.config.Name, c)
 	var synced []cache.InformerSynced
 	for _, informer := range c.informers {
 		group.StartWithContext(ctx, informer.RunWithContext)
@@ -184,7 +186,6 @@ func (c *Controller[K]) Run(ctx context.Context) {
 	klog.FromContext(ctx).V(2).Info("Objects are loaded", "objects", c.config.Objects)
 	c.store.begin(c.config.Staleness) // before objects are published, so that they never count as up to date without end
 	c.loaded.Store(true)
-	collected.add(c.config.Name, c.Stale)
 	group.StartWithContext(ctx, func(ctx context.Context) {
 		c.store.run(ctx, c.config.Staleness, c.config.StaleMessage, c.config.RecoveredMessage, c.config.End)
 	})

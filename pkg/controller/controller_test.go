@@ -11,6 +11,7 @@ import (
 	"math"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/component-base/metrics/legacyregistry"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned/fake"
@@ -289,7 +291,7 @@ func runWith(t *testing.T, c *consumer, bound time.Duration, list func(context.C
 ) {
 	t.Helper()
 	started, err := controller.New(controller.Config[string]{
-		Name: "test", QueueName: "test_status", Objects: "the objects", Client: fake.NewSimpleClientset(), Staleness: c, StalenessBound: bound,
+		Name: t.Name(), QueueName: "test_status", Objects: "the objects", Client: fake.NewSimpleClientset(), Staleness: c, StalenessBound: bound,
 		End:       c.end,
 		Published: func() bool { return locked(c, func() bool { return c.published > 0 }) },
 		Publish: func(context.Context) {
@@ -319,6 +321,40 @@ func runWith(t *testing.T, c *consumer, bound time.Duration, list func(context.C
 	t.Cleanup(func() { cancel(); <-done })
 }
 
+// TestStaleObjects has a series for each controller: 1 while its objects are not loaded, or may be out of date.
+func TestStaleObjects(t *testing.T) {
+	t.Parallel()
+	broken, c := atomic.Bool{}, &consumer{revision: 1}
+	broken.Store(true)
+	runWith(t, c, time.Minute, func(context.Context, metav1.ListOptions) (runtime.Object, error) {
+		if broken.Load() {
+			return nil, errors.New("no etcd")
+		}
+		return &policyv1alpha1.FieldPermissionMappingList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}}, nil
+	}, func(context.Context, metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil })
+	is := func(want float64) func() bool {
+		return func() bool {
+			families, err := legacyregistry.DefaultGatherer.Gather()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, family := range families {
+				for _, series := range family.GetMetric() {
+					if family.GetName() == "proviso_policy_stale" && series.GetLabel()[0].GetValue() == t.Name() {
+						return series.GetGauge().GetValue() == want
+					}
+				}
+			}
+			return false
+		}
+	}
+	eventually(t, "nothing is loaded", is(1))
+	broken.Store(false)
+	eventually(t, "the objects are up to date", is(0))
+	c.SetStale("no news")
+	eventually(t, "the objects may be out of date", is(1))
+}
+
 // TestProbesDoNotWaitForTheStore checks that a list of a probe ends before the watch cache would let the store answer, after three seconds, also where the
 // bound leaves more time.
 func TestProbesDoNotWaitForTheStore(t *testing.T) {
@@ -333,8 +369,13 @@ func TestProbesDoNotWaitForTheStore(t *testing.T) {
 		}
 		return &policyv1alpha1.FieldPermissionMappingList{}, nil
 	}, func(context.Context, metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil })
-	if got := <-left; got > 2*time.Second {
-		t.Errorf("a probe may take %s, want two seconds at most", got)
+	select {
+	case got := <-left:
+		if got > 2*time.Second {
+			t.Errorf("a probe may take %s, want two seconds at most", got)
+		}
+	case <-time.After(wait.ForeverTestTimeout):
+		t.Error("no probe has a deadline")
 	}
 }
 

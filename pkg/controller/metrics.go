@@ -12,9 +12,9 @@ import (
 	"k8s.io/component-base/metrics/legacyregistry"
 )
 
-// stale is collected from the controller of each name whose objects were loaded last.
+// stale is collected from the controller of each name that was started last.
 var stale = metrics.NewDesc("proviso_policy_stale",
-	"Whether stored objects may be out of date, so that they grant nothing: 1 or 0, by the check of /readyz that then fails: policies, field-permission-mappings or enforcement-configurations.",
+	"Whether stored objects are not loaded, or may be out of date, so that they grant nothing: 1 or 0, by the check of /readyz that then fails: policies, field-permission-mappings or enforcement-configurations.",
 	[]string{"check"}, nil, metrics.ALPHA, "")
 
 // collector collects stale.
@@ -22,17 +22,17 @@ type collector struct {
 	metrics.BaseStableCollector
 
 	mu sync.Mutex
-	// reasons has the functions Stale of the controllers whose objects are loaded, by their names.
-	reasons map[string]func() string
+	// started has the controllers by their names.
+	started map[string]Stored
 }
 
-var collected = collector{reasons: map[string]func() string{}}
+var collected = collector{started: map[string]Stored{}}
 
-// add adds the function Stale of a controller, in place of an earlier one of the same name.
-func (c *collector) add(name string, reason func() string) {
+// add adds a controller, in place of an earlier one of the same name.
+func (c *collector) add(name string, of Stored) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.reasons[name] = reason
+	c.started[name] = of
 }
 
 // DescribeWithStability implements metrics.StableCollector.
@@ -42,8 +42,13 @@ func (*collector) DescribeWithStability(ch chan<- *metrics.Desc) { ch <- stale }
 func (c *collector) CollectWithStability(ch chan<- metrics.Metric) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for name, reason := range c.reasons {
-		ch <- metrics.NewLazyConstMetric(stale, metrics.GaugeValue, float64(min(len(reason()), 1)), name)
+	for name, of := range c.started {
+		value := 0.0
+		//guard:stale-not-loaded
+		if !of.IsLoaded() || of.Stale() != "" {
+			value = 1
+		}
+		ch <- metrics.NewLazyConstMetric(stale, metrics.GaugeValue, value, name)
 	}
 }
 

@@ -51,13 +51,13 @@ func (s *soak) faults(t *testing.T, duration time.Duration) {
 	}
 }
 
-// turn returns a kill of each server, and one fault of each other kind, in a random order. The last replica is not killed in the second half, so that its memory shows over
+// turn returns a kill of each server, and one fault of each other kind, in a random order. The last replica is killed in the first sixth only, so that its memory shows over
 // a longer time.
 func (s *soak) turn(t *testing.T, duration time.Duration) (turn []func() error) {
 	t.Helper()
 	for _, server := range s.servers {
 		turn = append(turn, func() error {
-			if server == s.replicas[2] && time.Since(s.began) > duration/2 {
+			if server == s.replicas[2] && time.Since(s.began) > duration/6 {
 				return s.stall(server)
 			}
 			return s.kill(t, server)

@@ -103,23 +103,26 @@ func (y *tally) outage(a *actor, lasted time.Duration) {
 	y.outages[name] = max(y.outages[name], lasted)
 }
 
-// sample is what one process needs at a time: resident memory in MiB, file descriptors, and goroutines of Proviso.
+// sample is what one process needs at a time: resident memory in MiB, file descriptors, and, of Proviso, goroutines and the MiB that the last garbage
+// collection found in use.
 type sample struct {
 	at          time.Duration
 	server, pid string
-	values      [3]float64
+	values      [4]float64
 }
 
 const (
 	memory = iota
 	descriptors
 	goroutines
+	live
 )
 
 var (
-	titles     = []string{"memory in MiB", "file descriptors", "goroutines"}
+	titles     = []string{"memory in MiB", "file descriptors", "goroutines", "heap in use in MiB"}
 	resident   = regexp.MustCompile(`VmRSS:\s+(\d+) kB`)
 	goroutinez = regexp.MustCompile(`(?m)^go_goroutines (\S+)$`)
+	inUse      = regexp.MustCompile(`(?m)^go_gc_heap_live_bytes (\S+)$`)
 )
 
 // sample takes a sample of each process, and waits for the next time.
@@ -131,12 +134,12 @@ func (s *soak) sample() {
 			continue
 		}
 		files, _ := os.ReadDir(filepath.Join("/proc", pid, "fd")) // none if the process has just ended
-		taken := sample{at: time.Since(s.began), server: server.Name, pid: pid, values: [3]float64{number(resident, string(status)) / 1024, float64(len(files))}}
+		taken := sample{at: time.Since(s.began), server: server.Name, pid: pid, values: [4]float64{number(resident, string(status)) / 1024, float64(len(files))}}
 		if server.Kind == "proviso-apiserver" {
 			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 			_, metrics, _ := s.admin(server.URL).send(ctx, http.MethodGet, "/metrics", "", http.NoBody)
 			cancel()
-			taken.values[goroutines] = number(goroutinez, metrics)
+			taken.values[goroutines], taken.values[live] = number(goroutinez, metrics), number(inUse, metrics)/(1<<20)
 		}
 		s.tally.samples = append(s.tally.samples, taken)
 	}
@@ -257,14 +260,18 @@ func (s *soak) report(t *testing.T) {
 	for _, name := range slices.Sorted(stdmaps.Keys(y.outages)) {
 		fmt.Fprintf(&r, "| %s | %s |\n", name, y.outages[name].Round(10*time.Millisecond))
 	}
-	table("after the first sixth; growth: of each process", "MiB", "MiB an hour", "goroutines", "goroutines an hour")
+	table("after the first sixth; growth: of each process", "MiB", "MiB an hour", "heap in use in MiB", "MiB an hour", "goroutines", "goroutines an hour")
 	from := y.last() / 6
 	for _, v := range s.replicas {
-		fmt.Fprintf(&r, "| %s | %.0f | %s | %.0f | %s |\n", v.Name, y.median(v.Name, memory, from, y.last()), y.slope(v.Name, memory, from), y.median(v.Name, goroutines, from, y.last()), y.slope(v.Name, goroutines, from))
+		fmt.Fprintf(&r, "| %s ", v.Name)
+		for _, value := range []int{memory, live, goroutines} {
+			fmt.Fprintf(&r, "| %.0f | %s ", y.median(v.Name, value, from, y.last()), y.slope(v.Name, value, from))
+		}
+		fmt.Fprintln(&r, "|")
 	}
-	csv := "seconds,server,pid,mib,file_descriptors,goroutines\n"
+	csv := "seconds,server,pid,mib,file_descriptors,goroutines,heap_mib\n"
 	for _, m := range y.samples {
-		csv += fmt.Sprintf("%.0f,%s,%s,%.1f,%.0f,%.0f\n", m.at.Seconds(), m.server, m.pid, m.values[memory], m.values[descriptors], m.values[goroutines])
+		csv += fmt.Sprintf("%.0f,%s,%s,%.1f,%.0f,%.0f,%.1f\n", m.at.Seconds(), m.server, m.pid, m.values[memory], m.values[descriptors], m.values[goroutines], m.values[live])
 	}
 	write("samples.csv", csv)
 	for value, title := range titles {

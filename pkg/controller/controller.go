@@ -14,6 +14,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -122,7 +123,7 @@ type Client[L runtime.Object] interface {
 
 // Follow returns an informer of the objects of a client, which are like example, with an index by namespace. Run runs the informer, so Follow must
 // be called before. The function revision returns the current revision of the store that holds these objects, and must not be nil.
-// Before a change of an object is published, observe is called with the object.
+// Before a change of an object is published, observe is called with the object. The objects have no managedFields.
 func Follow[K comparable, L runtime.Object](
 	c *Controller[K], example runtime.Object, client Client[L], revision Revision, observe func(obj any),
 ) (cache.SharedIndexInformer, error) {
@@ -133,6 +134,9 @@ func Follow[K comparable, L runtime.Object](
 		return client.List(ctx, options)
 	}
 	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(c.store.watched(list, client.Watch), c.config.Client), example, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	if err := informer.SetTransform(WithoutManagedFields); err != nil {
+		return nil, err
+	}
 	note := func(obj any) {
 		if tombstone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 			obj = tombstone.Obj
@@ -149,6 +153,15 @@ func Follow[K comparable, L runtime.Object](
 		AddFunc: note, UpdateFunc: func(_, obj any) { note(obj) }, DeleteFunc: note,
 	})
 	return informer, err
+}
+
+// WithoutManagedFields is a transform for informers. It drops what takes as much memory as the rest of most objects. A write of an object without managedFields keeps
+// the stored ones.
+func WithoutManagedFields(obj any) (any, error) {
+	if object, err := meta.Accessor(obj); err == nil { // not of a tombstone, whose object was transformed before
+		object.SetManagedFields(nil)
+	}
+	return obj, nil
 }
 
 // ObjectsOf returns the objects of an informer, which belong to the cache.

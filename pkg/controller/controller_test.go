@@ -145,8 +145,13 @@ func eventually(t *testing.T, what string, holds func() bool) {
 func TestPublishes(t *testing.T) {
 	t.Parallel()
 	c := &consumer{}
-	started := start(t, c, time.Minute, &policyv1alpha1.FieldPermissionMapping{ObjectMeta: metav1.ObjectMeta{Name: "one"}})
+	started := start(t, c, time.Minute, &policyv1alpha1.FieldPermissionMapping{ObjectMeta: metav1.ObjectMeta{Name: "one", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}}})
 	eventually(t, "it is ready", func() bool { return started.Ready().Check(nil) == nil })
+	for _, object := range controller.ObjectsOf[*policyv1alpha1.FieldPermissionMapping](started.Informers()[0]) {
+		if object.ManagedFields != nil {
+			t.Errorf("%s has managedFields, which no consumer reads", object.Name)
+		}
+	}
 	eventually(t, "it observes the object", func() bool {
 		return locked(c, func() bool { return strings.Join(c.observed, " ") == "one" })
 	})

@@ -26,6 +26,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/util/compatibility"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	cliflag "k8s.io/component-base/cli/flag"
 	basecompatibility "k8s.io/component-base/compatibility"
@@ -40,6 +41,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/authorization/node"
 	"github.com/proviso-authz/proviso/pkg/authorization/webhook"
+	"github.com/proviso-authz/proviso/pkg/controller"
 	"github.com/proviso-authz/proviso/pkg/etcd"
 	"github.com/proviso-authz/proviso/pkg/features"
 	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
@@ -380,6 +382,9 @@ func (o CompletedOptions) applyWebhooks(config *apiserver.Config) (*webhook.Sour
 	})
 }
 
+// resync is how often the informers of objects in kube-apiserver pass all of them on again, as those of CoreAPIOptions do.
+const resync = 10 * time.Minute
+
 func (o CompletedOptions) applyFeatures(config *apiserver.Config) error {
 	generic := config.GenericConfig
 	if err := o.CoreAPI.ApplyTo(generic); err != nil {
@@ -389,6 +394,7 @@ func (o CompletedOptions) applyFeatures(config *apiserver.Config) error {
 	if err != nil {
 		return fmt.Errorf("core API: %w", err)
 	}
+	generic.SharedInformerFactory = informers.NewSharedInformerFactoryWithOptions(client, resync, informers.WithTransform(controller.WithoutManagedFields))
 	if err := o.Features.ApplyTo(&generic.Config, client, generic.SharedInformerFactory); err != nil {
 		return fmt.Errorf("features: %w", err)
 	}

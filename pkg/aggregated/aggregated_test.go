@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package aggregated
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"sync"
@@ -23,6 +22,7 @@ import (
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned/fake"
 	"github.com/proviso-authz/proviso/pkg/registration"
+	"github.com/proviso-authz/proviso/test/testutil/clientstore"
 )
 
 // apiServices are APIServices by group and version.
@@ -208,7 +208,7 @@ func newRig(t *testing.T, frontDoor bool) *rig {
 	var err error
 	r.Controller, err = NewController(Config{
 		Client: r.client, Enforcement: NewEnforcement(r.services, true), FrontDoor: frontDoor, StalenessBound: time.Minute,
-		Revision: func(context.Context) (uint64, error) { return 1, nil }, End: func(error) {},
+		Store: clientstore.Of(r.client.PolicyV1alpha1().EnforcementConfigurations(), clientstore.Latest), End: func(error) {},
 	})
 	if err != nil {
 		t.Fatal(err)

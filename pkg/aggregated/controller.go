@@ -33,8 +33,8 @@ type Config struct {
 	FrontDoor bool
 	// StalenessBound is how long the store may be out of reach before no configuration counts. It must be positive.
 	StalenessBound time.Duration
-	// Revision returns the current revision of the store of configurations.
-	Revision controller.Revision
+	// Store has the configurations.
+	Store controller.Store
 	// End ends the process with an error. It is called if the store has gone back to an earlier revision.
 	End func(cause error)
 }
@@ -69,8 +69,7 @@ func NewController(config Config) (c *Controller, err error) {
 	if err != nil {
 		return nil, err
 	}
-	client := config.Client.PolicyV1alpha1().EnforcementConfigurations()
-	c.informer, err = controller.Follow(c.Controller, &policyv1alpha1.EnforcementConfiguration{}, client, config.Revision, func(any) {})
+	c.informer, err = c.Follow(&policyv1alpha1.EnforcementConfiguration{}, config.Store, func(any) {})
 	return c, err
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/proviso-authz/proviso/generated/clientset/versioned/fake"
 	"github.com/proviso-authz/proviso/pkg/controller"
 	"github.com/proviso-authz/proviso/pkg/registration"
+	"github.com/proviso-authz/proviso/test/testutil/clientstore"
 	"github.com/proviso-authz/proviso/test/testutil/conflicts"
 )
 
@@ -56,7 +57,7 @@ func start(t *testing.T, bound time.Duration, objects ...runtime.Object) *runnin
 	var err error
 	r.Controller, err = NewController(Config{
 		Client: r.client, Enforcement: NewEnforcement(r.services, true), FrontDoor: true, StalenessBound: bound,
-		Revision: func(context.Context) (uint64, error) { return 1 << 62, nil }, End: func(cause error) { t.Errorf("it ends the process: %v", cause) },
+		Store: clientstore.Of(r.client.PolicyV1alpha1().EnforcementConfigurations(), clientstore.Latest), End: func(cause error) { t.Errorf("it ends the process: %v", cause) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -339,11 +340,12 @@ func TestConfigIsIncomplete(t *testing.T) {
 		{name: "no Enforcement", change: func(c *Config) { c.Enforcement = nil }, wantErr: "needs a client and an Enforcement"},
 		{name: "no bound", change: func(c *Config) { c.StalenessBound = 0 }, wantErr: "enforcement-configurations"},
 		{name: "no end", change: func(c *Config) { c.End = nil }, wantErr: "enforcement-configurations"},
-		{name: "no revision", change: func(c *Config) { c.Revision = nil }, wantErr: "enforcement-configurations"},
+		{name: "no store", change: func(c *Config) { c.Store = nil }, wantErr: "enforcement-configurations"},
 	} {
+		client := fake.NewSimpleClientset()
 		config := Config{
-			Client: fake.NewSimpleClientset(), Enforcement: NewEnforcement(nil, true), StalenessBound: time.Minute,
-			Revision: func(context.Context) (uint64, error) { return 1, nil }, End: func(error) {},
+			Client: client, Enforcement: NewEnforcement(nil, true), StalenessBound: time.Minute,
+			Store: clientstore.Of(client.PolicyV1alpha1().EnforcementConfigurations(), clientstore.Latest), End: func(error) {},
 		}
 		tc.change(&config)
 		if _, err := NewController(config); (err == nil) != (tc.wantErr == "") || err != nil && !strings.Contains(err.Error(), tc.wantErr) {

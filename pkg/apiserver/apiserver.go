@@ -310,7 +310,7 @@ func (c CompletedConfig) New() (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	policies, revisions, err := c.policyGroup(types, places, barriers)
+	policies, stores, err := c.policyGroup(types, places, barriers)
 	if err != nil {
 		return nil, err
 	}
@@ -329,7 +329,7 @@ func (c CompletedConfig) New() (*Server, error) {
 	if err := generic.InstallAPIGroups(groups...); err != nil {
 		return nil, fmt.Errorf("installing API groups: %w", err)
 	}
-	if err := c.runPolicies(generic, revisions, types, places, others, barriers); err != nil {
+	if err := c.runPolicies(generic, stores, types, places, others, barriers); err != nil {
 		return nil, err
 	}
 	if err := others.run(generic); err != nil {
@@ -350,17 +350,17 @@ const (
 
 // runPolicies adds the controllers that keep policies and mappings up to date while the server runs, and their readiness
 // checks. The controller of policies waits for LoadPolicies.
-func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer, revisions map[string]revision, types *typechecking.Checker, places *statusPlaces, others *otherServers, barriers *barriers) error {
+func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer, stores map[string]controller.Store, types *typechecking.Checker, places *statusPlaces, others *otherServers, barriers *barriers) error {
 	policy.RegisterMetrics()
 	client, err := versioned.NewForConfig(generic.LoopbackClientConfig)
 	if err != nil {
 		return fmt.Errorf("client of policies: %w", err)
 	}
-	mappings, recheckMappings, err := c.runMappings(generic, client, revisions[mappingsResource], barriers)
+	mappings, recheckMappings, err := c.runMappings(generic, client, stores[mappingsResource], barriers)
 	if err != nil {
 		return err
 	}
-	configurations, err := c.runEnforcementConfigurations(generic, client, revisions[configurationsResource], others)
+	configurations, err := c.runEnforcementConfigurations(generic, client, stores[configurationsResource], others)
 	if err != nil {
 		return err
 	}
@@ -371,7 +371,7 @@ func (c CompletedConfig) runPolicies(generic *genericapiserver.GenericAPIServer,
 	policies, err := policy.NewController(policy.Config{
 		Client: client, Events: events, Compiler: c.policies, Source: c.extra.Policies, Types: types, StalenessBound: c.extra.PolicyStalenessBound,
 		Server: c.enforcementServer(places, barriers), End: c.extra.End,
-		Revision: func(ctx context.Context, resource string) (uint64, error) { return revisions[resource](ctx) },
+		Store: func(resource string) controller.Store { return stores[resource] },
 	})
 	if err != nil {
 		return err
@@ -560,12 +560,8 @@ const (
 	configurationsResource  = "enforcementconfigurations"
 )
 
-// revision returns the current revision of the store of a resource.
-type revision = func(context.Context) (uint64, error)
-
-// policyGroup returns the API group of policies, and of mappings if the server stores them. It also returns, for each resource,
-// the function for the current revision of its store.
-func (c CompletedConfig) policyGroup(types *typechecking.Checker, places *statusPlaces, barriers *barriers) (*genericapiserver.APIGroupInfo, map[string]revision, error) {
+// policyGroup returns the API group of policies, and of mappings if the server stores them, and the store of each resource.
+func (c CompletedConfig) policyGroup(types *typechecking.Checker, places *statusPlaces, barriers *barriers) (*genericapiserver.APIGroupInfo, map[string]controller.Store, error) {
 	checker := barriers.checker(policy.NewChecker(c.policies, c.enforcementServer(places, barriers), types))
 	cluster, err := authorizationpolicy.NewClusterStorage(Scheme, c.generic.RESTOptionsGetter, checker, c.authors)
 	if err != nil {
@@ -586,24 +582,25 @@ func (c CompletedConfig) policyGroup(types *typechecking.Checker, places *status
 			return nil, nil, err
 		}
 	}
-	storages, revisions := map[string]rest.Storage{}, map[string]revision{}
+	storages, stores := map[string]rest.Storage{}, map[string]controller.Store{}
 	for resource, s := range all {
-		storages[resource], storages[resource+"/status"], revisions[resource] = s.Objects, s.Status, s.Objects.Revision
+		storages[resource], storages[resource+"/status"] = s.Objects, s.Status
+		stores[resource] = stored.NewLocal(s.Objects, Scheme, policyv1alpha1.SchemeGroupVersion)
 	}
 	group := genericapiserver.NewDefaultAPIGroupInfo(policyapi.GroupName, Scheme, ParameterCodec, Codecs)
 	group.VersionedResourcesStorageMap[policyv1alpha1.SchemeGroupVersion.Version] = storages
-	return &group, revisions, nil
+	return &group, stores, nil
 }
 
 // runMappings adds the controller that keeps the mappings up to date while the server runs. It does nothing if the server
 // stores no mappings. recheck compares the statuses of all mappings.
-func (c CompletedConfig) runMappings(generic *genericapiserver.GenericAPIServer, client versioned.Interface, current revision, barriers *barriers) (stored controller.Stored, recheck func(), err error) {
+func (c CompletedConfig) runMappings(generic *genericapiserver.GenericAPIServer, client versioned.Interface, store controller.Store, barriers *barriers) (stored controller.Stored, recheck func(), err error) {
 	if c.extra.Mappings == nil {
 		return nil, func() {}, nil
 	}
 	mappingcontroller.RegisterMetrics()
 	mappings, err := mappingcontroller.New(mappingcontroller.Config{
-		Client: client, Source: c.extra.Mappings, StalenessBound: c.extra.PolicyStalenessBound, Revision: current, End: c.extra.End,
+		Client: client, Source: c.extra.Mappings, StalenessBound: c.extra.PolicyStalenessBound, Store: store, End: c.extra.End,
 		Effective: barriers.mappingEffect(),
 	})
 	if err != nil {

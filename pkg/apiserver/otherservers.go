@@ -16,6 +16,7 @@ import (
 
 	"github.com/proviso-authz/proviso/generated/clientset/versioned"
 	"github.com/proviso-authz/proviso/pkg/aggregated"
+	"github.com/proviso-authz/proviso/pkg/controller"
 	"github.com/proviso-authz/proviso/pkg/cluster"
 	"github.com/proviso-authz/proviso/pkg/innerdoor"
 	"github.com/proviso-authz/proviso/pkg/innerdoor/manifest"
@@ -109,9 +110,9 @@ func (o *otherServers) innerDoor() *place.InnerDoor {
 
 // runEnforcementConfigurations adds the controller that keeps the configurations up to date, and has the APIServices read while they are
 // needed. It returns the controller.
-func (c CompletedConfig) runEnforcementConfigurations(generic *genericapiserver.GenericAPIServer, client versioned.Interface, current revision, o *otherServers) (*aggregated.Controller, error) {
+func (c CompletedConfig) runEnforcementConfigurations(generic *genericapiserver.GenericAPIServer, client versioned.Interface, store controller.Store, o *otherServers) (*aggregated.Controller, error) {
 	configurations, err := aggregated.NewController(aggregated.Config{
-		Client: client, Enforcement: o.enforcement, FrontDoor: c.extra.FrontDoor != nil, StalenessBound: c.extra.PolicyStalenessBound, Revision: current, End: c.extra.End,
+		Client: client, Enforcement: o.enforcement, FrontDoor: c.extra.FrontDoor != nil, StalenessBound: c.extra.PolicyStalenessBound, Store: store, End: c.extra.End,
 	})
 	if err != nil {
 		return nil, err

@@ -7,7 +7,6 @@ package apiserver
 
 import (
 	"context"
-	"math"
 	"net"
 	"net/http"
 	"reflect"
@@ -56,6 +55,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/policy"
 	"github.com/proviso-authz/proviso/pkg/registry/demo/virtualmachine"
 	"github.com/proviso-authz/proviso/pkg/registry/stored"
+	"github.com/proviso-authz/proviso/test/testutil/clientstore"
 	oracle "github.com/proviso-authz/proviso/test/places"
 )
 
@@ -458,7 +458,7 @@ func (s *oracleServer) runConfigurations(ctx context.Context) {
 	}
 	controller, err := aggregated.NewController(aggregated.Config{
 		Client: s.policies, Enforcement: s.others.enforcement, FrontDoor: s.Facts.HasFrontDoor, StalenessBound: time.Hour,
-		Revision: func(context.Context) (uint64, error) { return math.MaxUint64, nil }, End: func(error) {},
+		Store: clientstore.Of(s.policies.PolicyV1alpha1().EnforcementConfigurations(), clientstore.Latest), End: func(error) {},
 	})
 	s.must(err)
 	s.run(ctx, controller.Run)
@@ -468,7 +468,7 @@ func (s *oracleServer) runConfigurations(ctx context.Context) {
 func (s *oracleServer) runPolicies(ctx context.Context) {
 	controller, err := policy.NewController(policy.Config{
 		Client: s.policies, Compiler: s.config.policies, Source: s.config.extra.Policies, StalenessBound: time.Hour, Server: s.config.enforcementServer(s.places, s.barriers),
-		Revision: func(context.Context, string) (uint64, error) { return math.MaxUint64, nil }, End: func(error) {},
+		Store: clientstore.LatestPolicies(s.policies), End: func(error) {},
 	})
 	s.must(err)
 	s.run(ctx, controller.Run)

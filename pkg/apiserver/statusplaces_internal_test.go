@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package apiserver
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -26,6 +25,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/place"
 	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
 	"github.com/proviso-authz/proviso/pkg/registration"
+	"github.com/proviso-authz/proviso/test/testutil/clientstore"
 )
 
 type roundTripper func(*http.Request) (*http.Response, error)
@@ -59,12 +59,12 @@ func TestPlacesAfterAStart(t *testing.T) {
 		}
 	}
 	want("before configurations are loaded", false)
+	policies := fake.NewSimpleClientset(&policyv1alpha1.EnforcementConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "things"}, Spec: policyv1alpha1.EnforcementConfigurationSpec{
+		APIGroup: "things.example.com", APIVersions: []string{"v1"}, Resources: []string{"things"},
+		Service: policyv1alpha1.EnforcementService{Namespace: "things", Name: "things", Port: 443},
+	}})
 	controller, err := aggregated.NewController(aggregated.Config{
-		Client: fake.NewSimpleClientset(&policyv1alpha1.EnforcementConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "things"}, Spec: policyv1alpha1.EnforcementConfigurationSpec{
-			APIGroup: "things.example.com", APIVersions: []string{"v1"}, Resources: []string{"things"},
-			Service: policyv1alpha1.EnforcementService{Namespace: "things", Name: "things", Port: 443},
-		}}),
-		Enforcement: enforcement, FrontDoor: true, StalenessBound: time.Minute, Revision: func(context.Context) (uint64, error) { return 2, nil }, End: func(error) {},
+		Client: policies, Enforcement: enforcement, FrontDoor: true, StalenessBound: time.Minute, Store: clientstore.Of(policies.PolicyV1alpha1().EnforcementConfigurations(), clientstore.Latest), End: func(error) {},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -45,7 +45,7 @@ type Config[K comparable] struct {
 	// Name is the name of the readiness check and of the objects in metrics, and QueueName of the queue in metrics. Objects is what people call the
 	// objects, in the plural.
 	Name, QueueName, Objects string
-	// Client reaches the store through this server.
+	// Client reaches this server.
 	Client versioned.Interface
 	// Staleness gets the result of every check of the store. The objects become stale when StalenessBound has passed since
 	// the last successful check. The bound must be positive. StaleMessage is logged when a check finds that the objects are
@@ -96,7 +96,7 @@ func (c *Controller[K]) Stale() string { return c.config.Staleness.Stale() }
 
 var errConfig = errors.New("a controller needs a client, something that is told about staleness, a positive bound of staleness, and functions")
 
-var errNoRevision = errors.New("without its revision, a store that has been restored from a backup would not be noticed")
+var errNoStore = errors.New("a controller needs a store")
 
 // New returns a controller without informers.
 func New[K comparable](config Config[K]) (*Controller[K], error) {
@@ -112,28 +112,26 @@ func New[K comparable](config Config[K]) (*Controller[K], error) {
 	}, nil
 }
 
-// Revision returns the current revision of the store of a kind. It asks the store itself, and no cache.
-type Revision func(ctx context.Context) (uint64, error)
-
 // Client lists and watches the objects of one kind. The clients of generated/ implement it.
 type Client[L runtime.Object] interface {
 	List(ctx context.Context, options metav1.ListOptions) (L, error)
 	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
 }
 
-// Follow returns an informer of the objects of a client, which are like example, with an index by namespace. Run runs the informer, so Follow must
-// be called before. The function revision returns the current revision of the store that holds these objects, and must not be nil.
-// Before a change of an object is published, observe is called with the object. The objects have no managedFields.
-func Follow[K comparable, L runtime.Object](
-	c *Controller[K], example runtime.Object, client Client[L], revision Revision, observe func(obj any),
-) (cache.SharedIndexInformer, error) {
-	if revision == nil {
-		return nil, fmt.Errorf("%s: %w", c.config.Name, errNoRevision)
+// Store has the objects of one kind. stored.Local is one.
+type Store interface {
+	Client[runtime.Object]
+	// Revision returns the current revision of the store. It asks the store itself, and no cache.
+	Revision(ctx context.Context) (uint64, error)
+}
+
+// Follow returns an informer of the objects of a store, which are like example, with an index by namespace. Run runs the informer, so Follow must
+// be called before. Before a change of an object is published, observe is called with the object. The objects have no managedFields.
+func (c *Controller[K]) Follow(example runtime.Object, store Store, observe func(obj any)) (cache.SharedIndexInformer, error) {
+	if store == nil {
+		return nil, fmt.Errorf("%s: %w", c.config.Name, errNoStore)
 	}
-	list := func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		return client.List(ctx, options)
-	}
-	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(c.store.watched(list, client.Watch), c.config.Client), example, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(c.store.watched(store), c.config.Client), example, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	if err := informer.SetTransform(WithoutManagedFields); err != nil {
 		return nil, err
 	}
@@ -148,7 +146,7 @@ func Follow[K comparable, L runtime.Object](
 		}
 	}
 	c.informers = append(c.informers, informer)
-	c.store.revisions = append(c.store.revisions, &revisions{seen: informer.LastSyncResourceVersion, current: revision})
+	c.store.revisions = append(c.store.revisions, &revisions{seen: informer.LastSyncResourceVersion, current: store.Revision})
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: note, UpdateFunc: func(_, obj any) { note(obj) }, DeleteFunc: note,
 	})

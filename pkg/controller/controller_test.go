@@ -28,6 +28,7 @@ import (
 	"github.com/proviso-authz/proviso/generated/clientset/versioned/fake"
 	"github.com/proviso-authz/proviso/pkg/controller"
 	"github.com/proviso-authz/proviso/pkg/freshness"
+	"github.com/proviso-authz/proviso/test/testutil/clientstore"
 )
 
 // consumer records what a controller does. It is also its Staleness.
@@ -116,7 +117,7 @@ func start(t *testing.T, c *consumer, bound time.Duration, objects ...runtime.Ob
 		err := locked(c, func() error { return c.probe })
 		return err != nil && action.(clienttesting.ListActionImpl).ListOptions.Limit == 1, nil, err
 	})
-	if _, err := controller.Follow(started, &policyv1alpha1.FieldPermissionMapping{}, client.PolicyV1alpha1().FieldPermissionMappings(), c.currentRevision, func(obj any) {
+	if _, err := started.Follow(&policyv1alpha1.FieldPermissionMapping{}, clientstore.Of(client.PolicyV1alpha1().FieldPermissionMappings(), c.currentRevision), func(obj any) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.observed = append(c.observed, obj.(*policyv1alpha1.FieldPermissionMapping).Name)
@@ -270,10 +271,10 @@ func TestProbesEveryKind(t *testing.T) {
 				t.Fatal(err)
 			}
 			of := policies.PolicyV1alpha1()
-			if _, err := controller.Follow(started, &policyv1alpha1.ClusterAuthorizationPolicy{}, of.ClusterAuthorizationPolicies(), c.currentRevision, func(any) {}); err != nil {
+			if _, err := started.Follow(&policyv1alpha1.ClusterAuthorizationPolicy{}, clientstore.Of(of.ClusterAuthorizationPolicies(), c.currentRevision), func(any) {}); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := controller.Follow(started, &policyv1alpha1.AuthorizationPolicy{}, of.AuthorizationPolicies(metav1.NamespaceAll), c.currentRevision, func(any) {}); err != nil {
+			if _, err := started.Follow(&policyv1alpha1.AuthorizationPolicy{}, clientstore.Of(of.AuthorizationPolicies(metav1.NamespaceAll), c.currentRevision), func(any) {}); err != nil {
 				t.Fatal(err)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
@@ -317,7 +318,7 @@ func runWith(t *testing.T, c *consumer, bound time.Duration, list func(context.C
 		}
 		return list(ctx, options)
 	}
-	if _, err := controller.Follow(started, &policyv1alpha1.FieldPermissionMapping{}, functions{probed, watch}, c.currentRevision, func(any) {}); err != nil {
+	if _, err := started.Follow(&policyv1alpha1.FieldPermissionMapping{}, clientstore.Of(functions{probed, watch}, c.currentRevision), func(any) {}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -64,23 +64,20 @@ func (s *storeWatch) interval() time.Duration {
 	return max(s.bound/probesPerBound, time.Millisecond)
 }
 
-// watched returns a ListWatch that calls list and watchFunc, and records in s since when it has had no watch connection. It
-// must be called before check.
-func (s *storeWatch) watched(list func(context.Context, metav1.ListOptions) (runtime.Object, error),
-	watchFunc func(context.Context, metav1.ListOptions) (watch.Interface, error),
-) *cache.ListWatch {
+// watched returns a ListWatch of a store, and records in s since when it has had no watch connection. It must be called before check.
+func (s *storeWatch) watched(store Store) *cache.ListWatch {
 	c := &connection{}
-	s.connections, s.lists = append(s.connections, c), append(s.lists, list)
+	s.connections, s.lists = append(s.connections, c), append(s.lists, store.List)
 	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			result, err := list(ctx, options)
+			result, err := store.List(ctx, options)
 			if err != nil {
 				c.lost(err)
 			}
 			return result, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			result, err := watchFunc(ctx, options)
+			result, err := store.Watch(ctx, options)
 			if err != nil {
 				c.lost(err)
 				return nil, err
@@ -223,7 +220,7 @@ func (s *storeWatch) compareRevisions(ctx context.Context) error {
 type revisions struct {
 	// seen returns the last resource version that the informer has seen, empty if it has seen none.
 	seen    func() string
-	current Revision
+	current func(context.Context) (uint64, error)
 	highest uint64
 }
 

@@ -45,8 +45,8 @@ type Config struct {
 	// StalenessBound is how long the store may be out of reach before Allow policies grant
 	// nothing. It must be positive.
 	StalenessBound time.Duration
-	// Revision returns the current revision of the store of a resource, as controller.Revision does.
-	Revision func(ctx context.Context, resource string) (uint64, error)
+	// Store returns the store of a resource.
+	Store func(resource string) controller.Store
 	// End ends the process with an error. It is called if the store has gone back to an earlier revision.
 	End func(cause error)
 }
@@ -93,8 +93,8 @@ type result struct {
 
 // NewController returns a Controller. It returns an error if config lacks a required part.
 func NewController(config Config) (c *Controller, err error) {
-	if config.Client == nil || config.Compiler == nil || config.Source == nil || config.Revision == nil {
-		return nil, errors.New("a controller of policies needs a client, a compiler, a source, and the revision of the store")
+	if config.Client == nil || config.Compiler == nil || config.Source == nil || config.Store == nil {
+		return nil, errors.New("a controller of policies needs a client, a compiler, a source, and the stores")
 	}
 	c = &Controller{config: config, builder: engine.NewBuilder(), dirty: map[engine.Key]bool{}, results: map[engine.Key]result{}, broken: map[engine.Key]types.UID{}, pending: map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec{}}
 	c.pace.Burst = controller.StatusBurst
@@ -108,19 +108,12 @@ func NewController(config Config) (c *Controller, err error) {
 	if err != nil {
 		return nil, err
 	}
-	policies := config.Client.PolicyV1alpha1()
-	c.informers[0], err = controller.Follow(c.Controller, &policyv1alpha1.ClusterAuthorizationPolicy{},
-		policies.ClusterAuthorizationPolicies(), c.revisionOf("clusterauthorizationpolicies"), c.observe)
+	c.informers[0], err = c.Follow(&policyv1alpha1.ClusterAuthorizationPolicy{}, config.Store("clusterauthorizationpolicies"), c.observe)
 	if err != nil {
 		return nil, err
 	}
-	c.informers[1], err = controller.Follow(c.Controller, &policyv1alpha1.AuthorizationPolicy{},
-		policies.AuthorizationPolicies(metav1.NamespaceAll), c.revisionOf("authorizationpolicies"), c.observe)
+	c.informers[1], err = c.Follow(&policyv1alpha1.AuthorizationPolicy{}, config.Store("authorizationpolicies"), c.observe)
 	return c, err
-}
-
-func (c *Controller) revisionOf(resource string) controller.Revision {
-	return func(ctx context.Context) (uint64, error) { return c.config.Revision(ctx, resource) }
 }
 
 // observe notes that a policy has changed.

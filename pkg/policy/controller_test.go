@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -29,6 +28,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/authorization"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/policy"
+	"github.com/proviso-authz/proviso/test/testutil/clientstore"
 	"github.com/proviso-authz/proviso/test/testutil/compilers"
 	"github.com/proviso-authz/proviso/test/testutil/conflicts"
 )
@@ -59,7 +59,7 @@ func startRigWith(t *testing.T, client *fake.Clientset, config policy.Config) *r
 	compiler := compilers.Policies(t)
 	r := &rig{client: client, source: &engine.Source{}}
 	config.Client, config.Compiler, config.Source = client, compiler, r.source
-	config.Revision = func(context.Context, string) (uint64, error) { return math.MaxUint64, nil }
+	config.Store = clientstore.LatestPolicies(client)
 	config.End = func(cause error) { t.Errorf("it ends the process: %v", cause) }
 	c, err := policy.NewController(config)
 	if err != nil {

@@ -6,7 +6,6 @@ SPDX-License-Identifier: Apache-2.0
 package policy
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,6 +22,7 @@ import (
 	"github.com/proviso-authz/proviso/generated/clientset/versioned/fake"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
 	"github.com/proviso-authz/proviso/pkg/cel/partial"
+	"github.com/proviso-authz/proviso/test/testutil/clientstore"
 	"github.com/proviso-authz/proviso/test/testutil/compilers"
 )
 
@@ -41,10 +41,11 @@ func newCompiler(t *testing.T) *partial.Compiler {
 func newStepper(t *testing.T) *stepper {
 	t.Helper()
 	s := &stepper{source: &engine.Source{}}
+	client := fake.NewSimpleClientset()
 	var err error
 	s.Controller, err = NewController(Config{
-		Client: fake.NewSimpleClientset(), Compiler: newCompiler(t), Source: s.source, StalenessBound: time.Minute,
-		Revision: func(context.Context, string) (uint64, error) { return 1, nil }, End: func(error) {},
+		Client: client, Compiler: newCompiler(t), Source: s.source, StalenessBound: time.Minute,
+		Store: clientstore.LatestPolicies(client), End: func(error) {},
 	})
 	if err != nil {
 		t.Fatal(err)

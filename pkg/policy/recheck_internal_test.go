@@ -31,6 +31,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/controller"
 	"github.com/proviso-authz/proviso/pkg/policy/enforcementstatus"
 	"github.com/proviso-authz/proviso/pkg/policy/typechecking"
+	"github.com/proviso-authz/proviso/test/testutil/clientstore"
 )
 
 const readsObject = `object.metadata.name == "a"`
@@ -135,8 +136,8 @@ func start(t *testing.T, config Config, objects ...runtime.Object) *started {
 		return false, nil, nil
 	})
 	config.Client, config.Compiler, config.Source, config.StalenessBound = client, newCompiler(t), s.source, time.Hour
-	if config.Revision == nil {
-		config.Revision = func(context.Context, string) (uint64, error) { return 1 << 62, nil }
+	if config.Store == nil {
+		config.Store = clientstore.LatestPolicies(client)
 	}
 	config.End = func(cause error) { t.Errorf("it ends the process: %v", cause) }
 	var err error
@@ -391,12 +392,12 @@ func TestRevisionsOfBothKinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		asked := sets.New[string]()
-		start(t, Config{Revision: func(_ context.Context, resource string) (uint64, error) {
+		start(t, Config{Store: clientstore.Policies(fake.NewSimpleClientset(), func(ctx context.Context, resource string) (uint64, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			asked.Insert(resource)
-			return 1 << 62, nil
-		}})
+			return clientstore.Latest(ctx)
+		})})
 		time.Sleep(time.Hour)
 		mu.Lock()
 		defer mu.Unlock()
@@ -418,7 +419,7 @@ func TestConfigIsIncomplete(t *testing.T) {
 		{name: "no client", change: func(c *Config) { c.Client = nil }},
 		{name: "no compiler", change: func(c *Config) { c.Compiler = nil }},
 		{name: "no source", change: func(c *Config) { c.Source = nil }},
-		{name: "no revision", change: func(c *Config) { c.Revision = nil }},
+		{name: "no store", change: func(c *Config) { c.Store = nil }},
 		{name: "no bound", change: func(c *Config) { c.StalenessBound = 0 }},
 		{name: "no end", change: func(c *Config) { c.End = nil }},
 	} {

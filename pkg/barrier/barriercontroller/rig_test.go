@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,6 +38,7 @@ import (
 	"github.com/proviso-authz/proviso/pkg/barrier"
 	"github.com/proviso-authz/proviso/pkg/barrier/barriercontroller"
 	"github.com/proviso-authz/proviso/pkg/controller"
+	"github.com/proviso-authz/proviso/test/testutil/clientstore"
 )
 
 const namespace = "proviso-system"
@@ -259,8 +259,7 @@ func (r *rig) newStored(t *testing.T, s *staleness) *controller.Controller[strin
 // followed adds the objects of a client to those that a controller follows.
 func followed[L runtime.Object](t *testing.T, stored *controller.Controller[string], example runtime.Object, client controller.Client[L]) {
 	t.Helper()
-	revision := func(context.Context) (uint64, error) { return math.MaxUint64, nil }
-	if _, err := controller.Follow(stored, example, client, revision, func(any) {}); err != nil {
+	if _, err := stored.Follow(example, clientstore.Of(client, clientstore.Latest), func(any) {}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -42,8 +42,8 @@ type Config struct {
 	// StalenessBound is how long the store may be out of reach before permission on fields gives nothing. It must be
 	// positive.
 	StalenessBound time.Duration
-	// Revision returns the current revision of the store of mappings.
-	Revision controller.Revision
+	// Store has the mappings.
+	Store controller.Store
 	// Effective returns the condition Effective of a mapping, or nil if the mapping has none, and false if it is not known yet. It may be
 	// nil. Then no mapping has the condition.
 	Effective func(m *policyv1alpha1.FieldPermissionMapping) (condition *metav1.Condition, isKnown bool)
@@ -96,8 +96,7 @@ func New(config Config) (c *Controller, err error) {
 	if err != nil {
 		return nil, err
 	}
-	client := config.Client.PolicyV1alpha1().FieldPermissionMappings()
-	c.informer, err = controller.Follow(c.Controller, &policyv1alpha1.FieldPermissionMapping{}, client, config.Revision, func(any) {})
+	c.informer, err = c.Follow(&policyv1alpha1.FieldPermissionMapping{}, config.Store, func(any) {})
 	return c, err
 }
 

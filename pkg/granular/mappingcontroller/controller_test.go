@@ -8,7 +8,6 @@ package mappingcontroller_test
 import (
 	"context"
 	"errors"
-	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -23,9 +22,12 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
+	"github.com/proviso-authz/proviso/generated/clientset/versioned"
 	"github.com/proviso-authz/proviso/generated/clientset/versioned/fake"
+	"github.com/proviso-authz/proviso/pkg/controller"
 	"github.com/proviso-authz/proviso/pkg/granular/mapping"
 	"github.com/proviso-authz/proviso/pkg/granular/mappingcontroller"
+	"github.com/proviso-authz/proviso/test/testutil/clientstore"
 	"github.com/proviso-authz/proviso/test/testutil/conflicts"
 )
 
@@ -37,7 +39,10 @@ type mappingRig struct {
 	ready  func() error
 }
 
-func lastRevision(context.Context) (uint64, error) { return math.MaxUint64, nil }
+// storeOf returns a store with the mappings of a client.
+func storeOf(client versioned.Interface) controller.Store {
+	return clientstore.Of(client.PolicyV1alpha1().FieldPermissionMappings(), clientstore.Latest)
+}
 
 func startMappingRig(t *testing.T, client *fake.Clientset, bound time.Duration) *mappingRig {
 	t.Helper()
@@ -49,7 +54,7 @@ func startMappingRigOf(t *testing.T, client *fake.Clientset, bound time.Duration
 	conflicts.Refuse(t, client)
 	r := &mappingRig{client: client, source: source}
 	controller, err := mappingcontroller.New(mappingcontroller.Config{
-		Client: client, Source: r.source, StalenessBound: bound, Revision: lastRevision,
+		Client: client, Source: r.source, StalenessBound: bound, Store: storeOf(client),
 		End: func(cause error) { t.Errorf("it ends the process: %v", cause) },
 	})
 	if err != nil {
@@ -257,7 +262,7 @@ func TestMappingEffect(t *testing.T) {
 		condition, isKnown = next, nextKnown
 	}
 	controller, err := mappingcontroller.New(mappingcontroller.Config{
-		Client: client, Source: &mapping.Source{}, StalenessBound: time.Minute, Revision: lastRevision, End: func(error) {},
+		Client: client, Source: &mapping.Source{}, StalenessBound: time.Minute, Store: storeOf(client), End: func(error) {},
 		Effective: func(*policyv1alpha1.FieldPermissionMapping) (*metav1.Condition, bool) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -329,11 +334,11 @@ func TestMappingConfig(t *testing.T) {
 	t.Parallel()
 	end := func(error) {}
 	for name, config := range map[string]mappingcontroller.Config{
-		"client":   {Source: &mapping.Source{}, StalenessBound: time.Minute, Revision: lastRevision, End: end},
-		"source":   {Client: fake.NewSimpleClientset(), StalenessBound: time.Minute, Revision: lastRevision, End: end},
-		"bound":    {Client: fake.NewSimpleClientset(), Source: &mapping.Source{}, Revision: lastRevision, End: end},
-		"revision": {Client: fake.NewSimpleClientset(), Source: &mapping.Source{}, StalenessBound: time.Minute, End: end},
-		"end":      {Client: fake.NewSimpleClientset(), Source: &mapping.Source{}, StalenessBound: time.Minute, Revision: lastRevision},
+		"client":   {Source: &mapping.Source{}, StalenessBound: time.Minute, Store: storeOf(fake.NewSimpleClientset()), End: end},
+		"source":   {Client: fake.NewSimpleClientset(), StalenessBound: time.Minute, Store: storeOf(fake.NewSimpleClientset()), End: end},
+		"bound":    {Client: fake.NewSimpleClientset(), Source: &mapping.Source{}, Store: storeOf(fake.NewSimpleClientset()), End: end},
+		"store":    {Client: fake.NewSimpleClientset(), Source: &mapping.Source{}, StalenessBound: time.Minute, End: end},
+		"end":      {Client: fake.NewSimpleClientset(), Source: &mapping.Source{}, StalenessBound: time.Minute, Store: storeOf(fake.NewSimpleClientset())},
 	} {
 		if _, err := mappingcontroller.New(config); err == nil {
 			t.Errorf("a controller without %s was made", name)

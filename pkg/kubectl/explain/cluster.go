@@ -167,10 +167,13 @@ func (in *input) permitBy(status *authorizationv1.SubjectAccessReviewStatus, isM
 	}
 }
 
+// writes are the verbs of requests that ValidatingAdmissionPolicies can refuse.
+var writes = []string{"create", "update", "patch", "delete", "deletecollection"}
+
 // readAdmission reads the ValidatingAdmissionPolicies of the cluster.
 func (in *input) readAdmission(ctx context.Context) error {
 	if in.request.Data == nil || len(in.request.Validate()) > 0 {
-		if a := in.request.Spec.ResourceAttributes; a != nil && (a.Verb == "create" || a.Verb == "update" || a.Verb == "patch" || a.Verb == "delete") {
+		if a := in.request.Spec.ResourceAttributes; a != nil && slices.Contains(writes, a.Verb) {
 			in.notes = append(in.notes, "ValidatingAdmissionPolicies, which can refuse the request, are not evaluated without an object")
 		}
 		return nil

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/user"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/registry/generic"
 
 	"github.com/proviso-authz/proviso/apis/demo"
 	"github.com/proviso-authz/proviso/apis/demo/install"
@@ -88,12 +89,19 @@ func imageOf(obj runtime.Object) string { return obj.(*demo.VirtualMachine).Spec
 // fixture is a kind with a store of the test's own.
 type fixture struct {
 	*stored.REST
+	scheme *runtime.Scheme
 	status *stored.StatusREST
 	*calls
 }
 
 // newFixture returns a namespaced kind all of whose functions are recorded. change may change the kind.
 func newFixture(t *testing.T, change func(*kind, *calls)) *fixture {
+	t.Helper()
+	return newFixtureWith(t, change, generic.UndecoratedStorage)
+}
+
+// newFixtureWith is newFixture with a decorator of the store, such as the watch cache.
+func newFixtureWith(t *testing.T, change func(*kind, *calls), decorator generic.StorageDecorator) *fixture {
 	t.Helper()
 	c := &calls{}
 	k := kind{
@@ -129,12 +137,14 @@ func newFixture(t *testing.T, change func(*kind, *calls)) *fixture {
 		change(&k, c)
 	}
 	scheme := store.Scheme(install.Install, v1alpha1.SchemeGroupVersion)
-	storage, err := stored.New(k, scheme, store.Options(t, scheme, v1alpha1.SchemeGroupVersion, "virtualmachines"))
+	options := store.Options(t, scheme, v1alpha1.SchemeGroupVersion, "virtualmachines")
+	options.Decorator = decorator
+	storage, err := stored.New(k, scheme, options)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(storage.Objects.Destroy)
-	return &fixture{REST: storage.Objects, status: storage.Status, calls: c}
+	return &fixture{REST: storage.Objects, scheme: scheme, status: storage.Status, calls: c}
 }
 
 // ctx is the context of a request by alice in the namespace n, or in none for a kind without namespaces.

@@ -9,13 +9,17 @@ import (
 	"context"
 	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/endpoints/filterlatency"
 	genericapifilters "k8s.io/apiserver/pkg/endpoints/filters"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	genericapirequest "k8s.io/apiserver/pkg/endpoints/request"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	genericfilters "k8s.io/apiserver/pkg/server/filters"
@@ -51,8 +55,32 @@ func (c *completedConfig) buildHandlerChain(handler http.Handler, config *generi
 	} else {
 		handler = withImpersonation(handler, &filters, c.impersonate)
 	}
+	if c.extra.ClientsAreKnown != nil {
+		handler = withKnownClients(handler, config.Serializer, c.extra.ClientsAreKnown)
+	}
 	return c.extra.Enforcer.WithSlot(handler)
 }
+
+var errUnknownClients = &apierrors.StatusError{ErrStatus: metav1.Status{
+	Status: metav1.StatusFailure, Code: http.StatusServiceUnavailable, Reason: metav1.StatusReasonServiceUnavailable,
+	Message: "the server does not verify client certificates yet: it has not read from kube-apiserver which CAs sign them", Details: &metav1.StatusDetails{RetryAfterSeconds: 1},
+}}
+
+// withKnownClients answers 503 to a request without a token until clients are known, and closes its connection. Its client may have a certificate, which the server
+// has not requested, and would be anonymous as long as the connection lasts. Checks of health are answered.
+func withKnownClients(handler http.Handler, serializer runtime.NegotiatedSerializer, areKnown func() bool) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		//guard:anonymous-before-the-cas
+		if r.Header.Get("Authorization") == "" && !areKnown() && !isHealth.MatchString(r.URL.Path) {
+			w.Header().Set("Connection", "close")
+			responsewriters.ErrorNegotiated(errUnknownClients, serializer, schema.GroupVersion{}, w, r)
+			return
+		}
+		handler.ServeHTTP(w, r)
+	})
+}
+
+var isHealth = regexp.MustCompile(`^/(healthz|livez|readyz)(/.*)?$`)
 
 // withImpersonation builds the handler chain around Proviso's own impersonation filter. The generic
 // chain cannot be configured with another filter. Therefore its first half is used, up to the audit,

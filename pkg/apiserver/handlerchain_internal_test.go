@@ -380,3 +380,34 @@ func TestHandlerChainMaxInFlight(t *testing.T) {
 		}
 	}
 }
+
+// TestUnknownClients answers clients without a token with 503, and closes their connections, until the server verifies client certificates.
+func TestUnknownClients(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, path, token string
+		areKnown          bool
+		want              int
+	}{
+		{name: "a resource", path: "/apis/policy.proviso.dev/v1alpha1/authorizationpolicies", want: http.StatusServiceUnavailable},
+		{name: "with a token", path: "/apis", token: "Bearer token", want: http.StatusOK},
+		{name: "later", path: "/apis", areKnown: true, want: http.StatusOK},
+		{name: "a check of health", path: "/readyz", want: http.StatusOK},
+		{name: "one check of health", path: "/livez/ping", want: http.StatusOK},
+		{name: "what begins like one", path: "/livezoo", want: http.StatusServiceUnavailable},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			handler := withKnownClients(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), Codecs, func() bool { return tc.areKnown })
+			request, recorder := httptest.NewRequest(http.MethodGet, tc.path, nil), httptest.NewRecorder()
+			if tc.token != "" {
+				request.Header.Set("Authorization", tc.token)
+			}
+			handler.ServeHTTP(recorder, request)
+			closed := recorder.Header().Get("Connection") == "close" && recorder.Header().Get("Retry-After") == "1"
+			if recorder.Code != tc.want || closed != (tc.want != http.StatusOK) {
+				t.Errorf("got %d %v %s, want %d", recorder.Code, recorder.Header(), recorder.Body, tc.want)
+			}
+		})
+	}
+}

@@ -55,8 +55,8 @@ import (
 	"github.com/proviso-authz/proviso/pkg/policy"
 	"github.com/proviso-authz/proviso/pkg/registry/demo/virtualmachine"
 	"github.com/proviso-authz/proviso/pkg/registry/stored"
-	"github.com/proviso-authz/proviso/test/testutil/clientstore"
 	oracle "github.com/proviso-authz/proviso/test/places"
+	"github.com/proviso-authz/proviso/test/testutil/clientstore"
 )
 
 // TestPlaces compares who evaluates which condition with what was recorded. See package places.

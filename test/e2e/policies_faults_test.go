@@ -6,11 +6,14 @@ SPDX-License-Identifier: Apache-2.0
 package e2e_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -387,6 +390,51 @@ func TestStoreOfPoliciesIsRestored(t *testing.T) {
 	s.waitUntilInForce(t)
 	if got := s.asked(t, "late-19"); got != "no opinion, no opinion, no opinion" {
 		t.Errorf("a policy that is not in the backup: got %s, want that it grants nothing", got)
+	}
+}
+
+// TestRestartKnowsClients has a client send requests with its certificate, also over connections that it opens while a server starts. It is never anonymous.
+func TestRestartKnowsClients(t *testing.T) {
+	t.Parallel()
+	s := newSeparate(t, "clients")
+	var mu sync.Mutex
+	codes, ctx := map[int]int{}, t.Context()
+	ended, end := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	for range 4 {
+		client, err := rest.HTTPClientFor(s.Client("admin")) // connections of its own
+		must(t, err)
+		group.Go(func() {
+			for ended.Err() == nil {
+				request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL()+"/apis/policy.proviso.dev/v1alpha1/clusterauthorizationpolicies", nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				answer, err := client.Do(request)
+				if err != nil {
+					time.Sleep(time.Millisecond)
+					continue
+				}
+				body, _ := io.ReadAll(answer.Body) // the server may be killed meanwhile
+				_ = answer.Body.Close()
+				mu.Lock()
+				codes[answer.StatusCode]++
+				mu.Unlock()
+				if strings.Contains(string(body), "system:anonymous") {
+					t.Errorf("got %d %s", answer.StatusCode, body)
+				}
+			}
+		})
+	}
+	for range 5 {
+		s.restart(t, "/readyz")
+	}
+	end()
+	group.Wait()
+	t.Logf("codes: %v", codes)
+	if codes[http.StatusOK] == 0 || codes[http.StatusServiceUnavailable] == 0 {
+		t.Errorf("got the codes %v: no request came early, or none succeeded", codes)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	apiserverapi "k8s.io/apiserver/pkg/apis/apiserver"
 	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
 	"k8s.io/apiserver/pkg/authentication/request/headerrequest"
@@ -143,8 +144,7 @@ const headersKey = "requestheader-username-headers"
 const lookupTimeout = 5 * time.Second
 
 // clientCACheck is not ready until the server uses the CAs that kube-apiserver publishes. Until
-// then the server does not request client certificates, and a client that connects is anonymous as
-// long as its connection lasts.
+// then the server does not request client certificates, and answers 503 to clients that may have one.
 type clientCACheck struct {
 	client kubernetes.Interface
 	bundle dynamiccertificates.CAContentProvider
@@ -168,10 +168,22 @@ var (
 // headers of the front proxy. Once it has succeeded, it always succeeds: the server follows later
 // changes without the check.
 func (c *clientCACheck) Check(r *http.Request) error {
+	return c.look(r.Context())
+}
+
+// lookInterval is the time between two looks after the start.
+const lookInterval = 100 * time.Millisecond
+
+// run looks until the server uses the CAs.
+func (c *clientCACheck) run(ctx context.Context) {
+	_ = wait.PollUntilContextCancel(ctx, lookInterval, true, func(ctx context.Context) (bool, error) { return c.look(ctx) == nil, nil })
+}
+
+func (c *clientCACheck) look(ctx context.Context) error {
 	if c.known.Load() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), lookupTimeout)
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
 	published, err := c.client.CoreV1().ConfigMaps(authenticationNamespace).Get(ctx, authenticationConfigMap, metav1.GetOptions{})
 	if err != nil {
@@ -193,7 +205,7 @@ func (c *clientCACheck) Check(r *http.Request) error {
 // clientCAReadiness returns the check, or nil if the server does not use the CA for client certificates
 // that kube-apiserver publishes: the CA is in a file, which is read before the server starts, or the
 // lookup in the cluster is disabled.
-func (o CompletedOptions) clientCAReadiness(bundle dynamiccertificates.CAContentProvider, proxy *authenticatorfactory.RequestHeaderConfig) (healthz.HealthChecker, error) {
+func (o CompletedOptions) clientCAReadiness(bundle dynamiccertificates.CAContentProvider, proxy *authenticatorfactory.RequestHeaderConfig) (*clientCACheck, error) {
 	if o.Authentication.SkipInClusterLookup || o.Authentication.ClientCert.ClientCA != "" || bundle == nil {
 		return nil, nil
 	}

@@ -283,7 +283,7 @@ func TestClientCAReadinessOnlyWhereItIsLookedUp(t *testing.T) {
 			if err != nil || (check != nil) != tc.wantCheck {
 				t.Fatalf("got %v, %v, want a check %v", check, err, tc.wantCheck)
 			}
-			if tc.wantCheck && (check.(*clientCACheck).headers != nil) != (tc.proxy != nil) {
+			if tc.wantCheck && (check.headers != nil) != (tc.proxy != nil) {
 				t.Error("readiness must depend on the CA of the front proxy if there is one, and only then")
 			}
 		})

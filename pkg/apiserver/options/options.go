@@ -325,6 +325,13 @@ func (o CompletedOptions) applyAccess(config *apiserver.Config) error {
 	}
 	if check != nil {
 		generic.AddReadyzChecks(check)
+		config.ExtraConfig.ClientsAreKnown = check.known.Load
+		if err := generic.AddPostStartHook("proviso-client-ca", func(hook genericapiserver.PostStartHookContext) error {
+			go check.run(hook)
+			return nil
+		}); err != nil {
+			return err
+		}
 	}
 	config.ExtraConfig.Policies, config.ExtraConfig.PolicyStalenessBound = &engine.Source{}, o.PolicyStalenessBound
 	webhooks, err := o.applyWebhooks(config)

@@ -334,11 +334,11 @@ func TestMappingConfig(t *testing.T) {
 	t.Parallel()
 	end := func(error) {}
 	for name, config := range map[string]mappingcontroller.Config{
-		"client":   {Source: &mapping.Source{}, StalenessBound: time.Minute, Store: storeOf(fake.NewSimpleClientset()), End: end},
-		"source":   {Client: fake.NewSimpleClientset(), StalenessBound: time.Minute, Store: storeOf(fake.NewSimpleClientset()), End: end},
-		"bound":    {Client: fake.NewSimpleClientset(), Source: &mapping.Source{}, Store: storeOf(fake.NewSimpleClientset()), End: end},
-		"store":    {Client: fake.NewSimpleClientset(), Source: &mapping.Source{}, StalenessBound: time.Minute, End: end},
-		"end":      {Client: fake.NewSimpleClientset(), Source: &mapping.Source{}, StalenessBound: time.Minute, Store: storeOf(fake.NewSimpleClientset())},
+		"client": {Source: &mapping.Source{}, StalenessBound: time.Minute, Store: storeOf(fake.NewSimpleClientset()), End: end},
+		"source": {Client: fake.NewSimpleClientset(), StalenessBound: time.Minute, Store: storeOf(fake.NewSimpleClientset()), End: end},
+		"bound":  {Client: fake.NewSimpleClientset(), Source: &mapping.Source{}, Store: storeOf(fake.NewSimpleClientset()), End: end},
+		"store":  {Client: fake.NewSimpleClientset(), Source: &mapping.Source{}, StalenessBound: time.Minute, End: end},
+		"end":    {Client: fake.NewSimpleClientset(), Source: &mapping.Source{}, StalenessBound: time.Minute, Store: storeOf(fake.NewSimpleClientset())},
 	} {
 		if _, err := mappingcontroller.New(config); err == nil {
 			t.Errorf("a controller without %s was made", name)

@@ -226,7 +226,7 @@ type AuthorizationPolicyStatus struct {
 type PolicyAuditStatus struct {
 	// ObservedGeneration is the generation of the policy that the counts are about. They begin again with each generation.
 	ObservedGeneration int64
-	// Decided is how often the policy would have applied to a request: with errors, unless its effect is Allow.
+	// Decided is how often the policy would have applied to a request. For Deny and NoOpinion, this includes errors.
 	Decided int64
 	// Errors is how often the condition could not be evaluated.
 	Errors int64

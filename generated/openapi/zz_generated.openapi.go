@@ -2821,7 +2821,7 @@ func schema_proviso_apis_policy_v1alpha1_PolicyAuditStatus(ref common.ReferenceC
 					},
 					"decided": {
 						SchemaProps: spec.SchemaProps{
-							Description: "decided is how often the policy would have applied to a request: with errors, unless its effect is Allow.",
+							Description: "decided is how often the policy would have applied to a request. For Deny and NoOpinion, this includes errors.",
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int64",

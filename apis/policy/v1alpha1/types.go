@@ -319,7 +319,7 @@ type AuthorizationPolicyStatus struct {
 type PolicyAuditStatus struct {
 	// observedGeneration is the generation of the policy that the counts are about. They begin again with each generation.
 	ObservedGeneration int64 `json:"observedGeneration"`
-	// decided is how often the policy would have applied to a request: with errors, unless its effect is Allow.
+	// decided is how often the policy would have applied to a request. For Deny and NoOpinion, this includes errors.
 	Decided int64 `json:"decided"`
 	// errors is how often the condition could not be evaluated.
 	// +optional

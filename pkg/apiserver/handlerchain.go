@@ -67,11 +67,11 @@ var errUnknownClients = &apierrors.StatusError{ErrStatus: metav1.Status{
 }}
 
 // withKnownClients answers 503 to a request without a token until clients are known, and closes its connection. Its client may have a certificate, which the server
-// has not requested, and would be anonymous as long as the connection lasts. Checks of health are answered.
+// cannot verify yet, and would be anonymous. Checks of health are answered. These requests are not audited: nothing of them is decided.
 func withKnownClients(handler http.Handler, serializer runtime.NegotiatedSerializer, areKnown func() bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		//guard:anonymous-before-the-cas
-		if r.Header.Get("Authorization") == "" && !areKnown() && !isHealth.MatchString(r.URL.Path) {
+		if !areKnown() && !hasToken.MatchString(r.Header.Get("Authorization")) && !isHealth.MatchString(r.URL.Path) {
 			w.Header().Set("Connection", "close")
 			responsewriters.ErrorNegotiated(errUnknownClients, serializer, schema.GroupVersion{}, w, r)
 			return
@@ -79,6 +79,8 @@ func withKnownClients(handler http.Handler, serializer runtime.NegotiatedSeriali
 		handler.ServeHTTP(w, r)
 	})
 }
+
+var hasToken = regexp.MustCompile(`^(?i:bearer) +[^ ]`)
 
 var isHealth = regexp.MustCompile(`^/(healthz|livez|readyz)(/.*)?$`)
 

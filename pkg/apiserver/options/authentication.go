@@ -11,6 +11,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -25,6 +26,7 @@ import (
 	"k8s.io/apiserver/pkg/server/healthz"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
 )
 
 const tolerateUsage = "If true, a failure to read the authentication configuration from the cluster at start is ignored and not retried, and the server may treat all requests as anonymous. If false, the server retries, and is not ready until the configuration has been read."
@@ -89,7 +91,7 @@ func clientCAFrom(options genericoptions.ClientCertAuthenticationOptions, client
 	if options != (genericoptions.ClientCertAuthenticationOptions{}) {
 		return options.GetClientCAContentProvider()
 	}
-	return dynamiccertificates.NewDynamicCAFromConfigMapController("client-ca", authenticationNamespace, authenticationConfigMap, "client-ca-file", client)
+	return dynamiccertificates.NewDynamicCAFromConfigMapController("client-ca", authenticationNamespace, authenticationConfigMap, clientCAKey, client)
 }
 
 // frontProxy has the published configuration of kube-apiserver as a front proxy: the CA and names
@@ -100,7 +102,7 @@ type frontProxy struct {
 }
 
 func newFrontProxy(client kubernetes.Interface) (*frontProxy, error) {
-	ca, err := dynamiccertificates.NewDynamicCAFromConfigMapController("client-ca", authenticationNamespace, authenticationConfigMap, "requestheader-client-ca-file", client)
+	ca, err := dynamiccertificates.NewDynamicCAFromConfigMapController("client-ca", authenticationNamespace, authenticationConfigMap, proxyCAKey, client)
 	if err != nil {
 		return nil, err
 	}
@@ -135,19 +137,23 @@ const (
 	authenticationConfigMap = "extension-apiserver-authentication"
 )
 
-var authenticationKeys = []string{"client-ca-file", "requestheader-client-ca-file"}
-
-const headersKey = "requestheader-username-headers"
+const (
+	clientCAKey = "client-ca-file"
+	proxyCAKey  = "requestheader-client-ca-file"
+	headersKey  = "requestheader-username-headers"
+)
 
 // lookupTimeout bounds one check of readiness, and one read of a namespace that the cache does not have. Probes have their own
 // timeout, usually ten seconds.
 const lookupTimeout = 5 * time.Second
 
 // clientCACheck is not ready until the server uses the CAs that kube-apiserver publishes. Until
-// then the server does not request client certificates, and answers 503 to clients that may have one.
+// then the server cannot verify client certificates, and answers 503 to clients that may have one.
 type clientCACheck struct {
 	client kubernetes.Interface
 	bundle dynamiccertificates.CAContentProvider
+	// keys name the CAs that the server looks up.
+	keys []string
 	// headers are the headers in which kube-apiserver sends the user name of its clients. It may
 	// be nil.
 	headers headerrequest.StringSliceProvider
@@ -171,12 +177,57 @@ func (c *clientCACheck) Check(r *http.Request) error {
 	return c.look(r.Context())
 }
 
-// lookInterval is the time between two looks after the start.
-const lookInterval = 100 * time.Millisecond
+// looks is the schedule of looks after the start.
+var looks = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 1.5, Steps: math.MaxInt32, Cap: 5 * time.Second}
+
+// logAfter is the time between two messages that say why the CAs are not used yet.
+const logAfter = 10 * time.Second
 
 // run looks until the server uses the CAs.
 func (c *clientCACheck) run(ctx context.Context) {
-	_ = wait.PollUntilContextCancel(ctx, lookInterval, true, func(ctx context.Context) (bool, error) { return c.look(ctx) == nil, nil })
+	logged := time.Now()
+	_ = looks.DelayFunc().Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+		err := c.look(ctx)
+		if err != nil && time.Since(logged) > logAfter {
+			klog.FromContext(ctx).Error(err, "Clients without a token get 503: their certificates cannot be verified yet")
+			logged = time.Now()
+		}
+		return err == nil, nil
+	})
+}
+
+// whenKnown has the CAs that a handshake names: none until all are known. A client that is told none sends its certificate. One that is told other CAs than the issuer of its
+// certificate sends none, and would be anonymous as long as its connection lasts.
+type whenKnown struct {
+	dynamiccertificates.CAContentProvider
+
+	check *clientCACheck
+}
+
+var _ dynamiccertificates.ControllerRunner = whenKnown{}
+
+// CurrentCABundleContent returns the CAs.
+func (w whenKnown) CurrentCABundleContent() []byte {
+	//guard:handshakes-before-the-cas
+	if !w.check.known.Load() {
+		return nil
+	}
+	return w.CAContentProvider.CurrentCABundleContent()
+}
+
+// RunOnce reads the CAs.
+func (w whenKnown) RunOnce(ctx context.Context) error {
+	if runner, ok := w.CAContentProvider.(dynamiccertificates.ControllerRunner); ok {
+		return runner.RunOnce(ctx)
+	}
+	return nil
+}
+
+// Run keeps the CAs up to date.
+func (w whenKnown) Run(ctx context.Context, workers int) {
+	if runner, ok := w.CAContentProvider.(dynamiccertificates.ControllerRunner); ok {
+		runner.Run(ctx, workers)
+	}
 }
 
 func (c *clientCACheck) look(ctx context.Context) error {
@@ -190,7 +241,7 @@ func (c *clientCACheck) look(ctx context.Context) error {
 		return fmt.Errorf("reading ConfigMap %s/%s: %w", authenticationNamespace, authenticationConfigMap, err)
 	}
 	used := c.bundle.CurrentCABundleContent()
-	for _, key := range authenticationKeys {
+	for _, key := range c.keys {
 		if ca := bytes.TrimSpace([]byte(published.Data[key])); !bytes.Contains(used, ca) {
 			return errNoCAs
 		}
@@ -202,11 +253,19 @@ func (c *clientCACheck) look(ctx context.Context) error {
 	return nil
 }
 
-// clientCAReadiness returns the check, or nil if the server does not use the CA for client certificates
-// that kube-apiserver publishes: the CA is in a file, which is read before the server starts, or the
-// lookup in the cluster is disabled.
+// clientCAReadiness returns the check, or nil if the server uses no CA that kube-apiserver publishes: all are
+// in files, which are read before the server starts, or the lookup in the cluster is disabled.
 func (o CompletedOptions) clientCAReadiness(bundle dynamiccertificates.CAContentProvider, proxy *authenticatorfactory.RequestHeaderConfig) (*clientCACheck, error) {
-	if o.Authentication.SkipInClusterLookup || o.Authentication.ClientCert.ClientCA != "" || bundle == nil {
+	var keys []string
+	if o.Authentication.ClientCert.ClientCA == "" {
+		keys = append(keys, clientCAKey)
+	}
+	if o.Authentication.RequestHeader.ClientCAFile == "" && proxy != nil {
+		keys = append(keys, proxyCAKey)
+	} else {
+		proxy = nil
+	}
+	if o.Authentication.SkipInClusterLookup || len(keys) == 0 || bundle == nil {
 		return nil, nil
 	}
 	config, err := loadClientConfig(o.Authentication.RemoteKubeConfigFile)
@@ -217,7 +276,7 @@ func (o CompletedOptions) clientCAReadiness(bundle dynamiccertificates.CAContent
 	if err != nil {
 		return nil, fmt.Errorf("--authentication-kubeconfig: %w", err)
 	}
-	check := &clientCACheck{client: client, bundle: bundle}
+	check := &clientCACheck{client: client, bundle: bundle, keys: keys}
 	if proxy != nil {
 		check.headers = proxy.UsernameHeaders
 	}

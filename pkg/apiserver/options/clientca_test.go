@@ -49,7 +49,7 @@ func TestClientCACheck(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			check := &clientCACheck{client: fake.NewClientset(tc.published), bundle: &bundle{content: tc.used}}
+			check := &clientCACheck{keys: []string{clientCAKey, proxyCAKey}, client: fake.NewClientset(tc.published), bundle: &bundle{content: tc.used}}
 			if err := check.Check(httptest.NewRequest(http.MethodGet, "/readyz", nil)); (err == nil) != tc.wantReady {
 				t.Errorf("got %v, want ready %v", err, tc.wantReady)
 			}
@@ -76,7 +76,7 @@ func TestClientCACheckWaitsForHeaders(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "extension-apiserver-authentication"},
 				Data:       map[string]string{"requestheader-username-headers": tc.published},
 			}
-			check := &clientCACheck{client: fake.NewClientset(published), bundle: &bundle{}, headers: headerrequest.StaticStringSlice(tc.known)}
+			check := &clientCACheck{keys: []string{clientCAKey, proxyCAKey}, client: fake.NewClientset(published), bundle: &bundle{}, headers: headerrequest.StaticStringSlice(tc.known)}
 			if err := check.Check(httptest.NewRequest(http.MethodGet, "/readyz", nil)); (err == nil) != tc.wantReady {
 				t.Errorf("got %v, want ready %v", err, tc.wantReady)
 			}
@@ -91,7 +91,7 @@ func TestClientCACheckFollowsAndRemembers(t *testing.T) {
 		Data:       map[string]string{"client-ca-file": "client"},
 	})
 	used := &bundle{}
-	check := &clientCACheck{client: client, bundle: used}
+	check := &clientCACheck{keys: []string{clientCAKey, proxyCAKey}, client: client, bundle: used}
 	request := httptest.NewRequest(http.MethodGet, "/readyz", nil)
 	if err := check.Check(request); !errors.Is(err, errNoCAs) {
 		t.Errorf("before: got %v, want errNoCAs", err)
@@ -108,5 +108,22 @@ func TestClientCACheckFollowsAndRemembers(t *testing.T) {
 	client.PrependReactor("*", "*", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, errors.New("down") })
 	if err := check.Check(request); err != nil {
 		t.Errorf("with kube-apiserver down: got %v, want ready", err)
+	}
+}
+
+// TestHandshakesBeforeTheCAs names no CA in handshakes before all are known: a client that is told only the CA of others would send no certificate.
+func TestHandshakesBeforeTheCAs(t *testing.T) {
+	t.Parallel()
+	check := &clientCACheck{bundle: &bundle{content: "some"}}
+	told := whenKnown{check.bundle, check}
+	if got := told.CurrentCABundleContent(); got != nil {
+		t.Errorf("before all are known: got %q", got)
+	}
+	check.known.Store(true)
+	if got := told.CurrentCABundleContent(); string(got) != "some" {
+		t.Errorf("after: got %q", got)
+	}
+	if err := told.RunOnce(t.Context()); err != nil { // of a bundle that needs no running
+		t.Error(err)
 	}
 }

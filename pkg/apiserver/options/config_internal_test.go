@@ -253,12 +253,19 @@ func TestClientCAReadinessOnlyWhereItIsLookedUp(t *testing.T) {
 		bundle    dynamiccertificates.CAContentProvider
 		proxy     *authenticatorfactory.RequestHeaderConfig
 		wantCheck bool
-		wantErr   string
+		// wantOfClients says that the check does not depend on the front proxy.
+		wantOfClients bool
+		wantErr       string
 	}{
 		{name: "the CAs are looked up", bundle: looked, proxy: headers, wantCheck: true},
 		{name: "there is no front proxy", bundle: looked, wantCheck: true},
 		{name: "the lookup is off", change: func(o *CompletedOptions) { o.Authentication.SkipInClusterLookup = true }, bundle: looked},
 		{name: "the CA is a file", change: func(o *CompletedOptions) { o.Authentication.ClientCert.ClientCA = "file" }, bundle: looked},
+		{name: "only the CA of the front proxy is looked up", change: func(o *CompletedOptions) { o.Authentication.ClientCert.ClientCA = "file" }, bundle: looked, proxy: headers, wantCheck: true},
+		{name: "only the CA of clients is looked up", change: func(o *CompletedOptions) { o.Authentication.RequestHeader.ClientCAFile = "file" }, bundle: looked, proxy: headers, wantCheck: true, wantOfClients: true},
+		{name: "both are files", change: func(o *CompletedOptions) {
+			o.Authentication.ClientCert.ClientCA, o.Authentication.RequestHeader.ClientCAFile = "file", "file"
+		}, bundle: looked, proxy: headers},
 		{name: "there is no CA"},
 		{name: "no kubeconfig", change: func(o *CompletedOptions) { o.Authentication.RemoteKubeConfigFile = "/nowhere" }, bundle: looked, wantErr: "--authentication-kubeconfig: "},
 	} {
@@ -283,7 +290,7 @@ func TestClientCAReadinessOnlyWhereItIsLookedUp(t *testing.T) {
 			if err != nil || (check != nil) != tc.wantCheck {
 				t.Fatalf("got %v, %v, want a check %v", check, err, tc.wantCheck)
 			}
-			if tc.wantCheck && (check.headers != nil) != (tc.proxy != nil) {
+			if tc.wantCheck && (check.headers != nil) != (tc.proxy != nil && !tc.wantOfClients) {
 				t.Error("readiness must depend on the CA of the front proxy if there is one, and only then")
 			}
 		})

@@ -17,6 +17,7 @@ import (
 	"slices"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	apimachineryversion "k8s.io/apimachinery/pkg/version"
 	"k8s.io/apiserver/pkg/admission"
@@ -325,6 +326,9 @@ func (o CompletedOptions) applyAccess(config *apiserver.Config) error {
 	}
 	if check != nil {
 		generic.AddReadyzChecks(check)
+	}
+	if check != nil && !o.Authentication.TolerateInClusterLookupFailure { // then the CAs may never be known
+		generic.SecureServing.ClientCA = whenKnown{check.bundle, check}
 		config.ExtraConfig.ClientsAreKnown = check.known.Load
 		if err := generic.AddPostStartHook("proviso-client-ca", func(hook genericapiserver.PostStartHookContext) error {
 			go check.run(hook)
@@ -389,8 +393,17 @@ func (o CompletedOptions) applyWebhooks(config *apiserver.Config) (*webhook.Sour
 	})
 }
 
-// resync is how often the informers of objects in kube-apiserver pass all of them on again, as those of CoreAPIOptions do.
+// resync is how often the informers of objects in kube-apiserver pass all of them on again, as CoreAPIOptions has it.
 const resync = 10 * time.Minute
+
+// withoutManagedFields is a transform of admission policies, of which there may be thousands. Other objects can be parameters of an admission policy, which may read managedFields.
+func withoutManagedFields(obj any) (any, error) {
+	switch obj.(type) {
+	case *admissionregistrationv1.ValidatingAdmissionPolicy, *admissionregistrationv1.ValidatingAdmissionPolicyBinding:
+		return controller.WithoutManagedFields(obj)
+	}
+	return obj, nil
+}
 
 func (o CompletedOptions) applyFeatures(config *apiserver.Config) error {
 	generic := config.GenericConfig
@@ -401,7 +414,7 @@ func (o CompletedOptions) applyFeatures(config *apiserver.Config) error {
 	if err != nil {
 		return fmt.Errorf("core API: %w", err)
 	}
-	generic.SharedInformerFactory = informers.NewSharedInformerFactoryWithOptions(client, resync, informers.WithTransform(controller.WithoutManagedFields))
+	generic.SharedInformerFactory = informers.NewSharedInformerFactoryWithOptions(client, resync, informers.WithTransform(withoutManagedFields))
 	if err := o.Features.ApplyTo(&generic.Config, client, generic.SharedInformerFactory); err != nil {
 		return fmt.Errorf("features: %w", err)
 	}

@@ -40,7 +40,7 @@ const (
 	// cacheSize bounds the number of cached decisions. It is the bound of the webhook authorizer
 	// of Kubernetes.
 	cacheSize = 8192
-	// decisionsSize bounds those of kube-apiserver. Reviews name objects, so that most answers are used
+	// decisionsSize bounds the cached decisions of kube-apiserver. Reviews name objects, so that most answers are used
 	// once, and an expired one is kept until another takes its place.
 	decisionsSize = 2048
 	// maxCacheKeyBytes bounds the size of reviews whose answers are cached. Clients choose names, paths

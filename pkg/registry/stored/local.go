@@ -21,8 +21,8 @@ import (
 // localTimeout bounds a list. It is as long as the server lets a request take by default.
 const localTimeout = time.Minute
 
-// Local reads the objects of a REST in the same process. The objects share their memory with the watch cache, so that thousands of them are kept once
-// and not encoded and decoded again: callers must not change them, except for the fields of the object itself and of its metadata.
+// Local reads the objects of a REST in the same process, without encoding and decoding them again. The objects of a list share their memory with the watch cache:
+// callers must not change them, except for the fields of the object itself and of its metadata.
 type Local struct {
 	objects *REST
 	scheme  *runtime.Scheme
@@ -46,6 +46,9 @@ func (l *Local) List(ctx context.Context, options metav1.ListOptions) (runtime.O
 	ctx, cancel := context.WithTimeout(ctx, localTimeout)
 	defer cancel()
 	list, err := l.objects.List(ctx, internal)
+	if err == nil {
+		err = ctx.Err() // the watch cache waits longer than some contexts
+	}
 	if err != nil {
 		return nil, err
 	}

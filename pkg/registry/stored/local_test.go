@@ -60,6 +60,10 @@ func TestLocalLists(t *testing.T) {
 	if n := len(list.Items); n != 3 || list.Items[1].Spec.Image != "alpine" || list.Items[2].Namespace != "other" || list.ResourceVersion == "" {
 		t.Errorf("got %+v", list)
 	}
+	list.Items[0].Name, list.Items[0].ManagedFields = "mine", []metav1.ManagedFieldsEntry{{Manager: "me"}}
+	if item := mustList(t, local, metav1.ListOptions{}).Items[0]; item.Name != "a" || item.ManagedFields != nil {
+		t.Errorf("after a change of another list: got %+v", item)
+	}
 	if n := len(mustList(t, local, metav1.ListOptions{LabelSelector: "probe,!probe"}).Items); n != 0 {
 		t.Errorf("got %d objects that a selector matches, want none", n)
 	}

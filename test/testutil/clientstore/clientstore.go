@@ -3,7 +3,7 @@ Copyright The Proviso Authors.
 SPDX-License-Identifier: Apache-2.0
 */
 
-// Package clientstore makes stores for controllers whose objects are those of a client, such as a fake one.
+// Package clientstore makes stores for controllers that have the objects of a client, such as a fake one.
 package clientstore
 
 import (

@@ -65,7 +65,7 @@ type ExtraConfig struct {
 	// Chains are the authorizer chains. Chains.Requests must also be the authorizer of the generic
 	// configuration and the chain of the enforcer.
 	Chains Chains
-	// ClientsAreKnown reports whether the server requests and verifies client certificates. Until then it answers 503 to clients that may have one. Nil means always.
+	// ClientsAreKnown reports whether the server can verify client certificates. Until then it answers 503 to clients that may have one. Nil means always.
 	ClientsAreKnown func() bool
 	// Policies is the source of policies for the chains. The server fills it.
 	Policies *engine.Source

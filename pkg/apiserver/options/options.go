@@ -396,7 +396,8 @@ func (o CompletedOptions) applyWebhooks(config *apiserver.Config) (*webhook.Sour
 // resync is how often the informers of objects in kube-apiserver pass all of them on again, as CoreAPIOptions has it.
 const resync = 10 * time.Minute
 
-// withoutManagedFields is a transform of admission policies, of which there may be thousands. Other objects can be parameters of an admission policy, which may read managedFields.
+// withoutManagedFields is a transform for informers that drops the managedFields of barriers: there may be thousands. Other objects keep them, because an admission policy may
+// read them from its parameter.
 func withoutManagedFields(obj any) (any, error) {
 	switch obj.(type) {
 	case *admissionregistrationv1.ValidatingAdmissionPolicy, *admissionregistrationv1.ValidatingAdmissionPolicyBinding:

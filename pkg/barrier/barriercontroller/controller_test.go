@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	clienttesting "k8s.io/client-go/testing"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
@@ -101,6 +102,48 @@ func TestPolicyOutlivesNoBarrier(t *testing.T) {
 	eventually(t, "the policy is gone", func() bool { return !r.exists(t, "a") && r.vap(t, "a") == nil })
 }
 
+// TestGoneBeforeTheCacheHasTheBarrier deletes a policy whose barrier the leader has just written, before the leader's watches tell of the barrier. An administrator has taken the
+// finalizer, so that nothing but the memory of the deletion says that the barrier may go.
+func TestGoneBeforeTheCacheHasTheBarrier(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	told := make(chan struct{})
+	for _, resource := range []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"} {
+		r.kubeClient.PrependWatchReactor(resource, func(action clienttesting.Action) (bool, watch.Interface, error) {
+			events, err := r.kubeClient.Tracker().Watch(action.GetResource(), action.GetNamespace())
+			if err != nil {
+				return true, nil, err
+			}
+			return true, watch.Filter(events, func(event watch.Event) (watch.Event, bool) { <-told; return event, true }), nil
+		})
+	}
+	r.start(t, lead)
+	r.create(t, policy("a", "1"))
+	eventually(t, "the barrier is written", func() bool { return r.isBarred(t, "a", "1") })
+	r.refuseDeletionsWhile(t, "a")
+	r.delete(t, "a")
+	r.change(t, "a", func(p *policyv1alpha1.ClusterAuthorizationPolicy) { p.Finalizers = nil })
+	time.Sleep(deletionLag / 2) // the controller sees the deletion, and no barrier
+	close(told)
+	eventually(t, "the barrier is gone", func() bool { return r.vap(t, "a") == nil && r.binding(t, "a") == nil })
+}
+
+// deletionLag is that of the controller.
+const deletionLag = time.Second
+
+// refuseDeletionsWhile has kube-apiserver refuse deletions as long as a policy exists.
+func (r *rig) refuseDeletionsWhile(t *testing.T, policy string) {
+	t.Helper()
+	r.kube.mu.Lock()
+	defer r.kube.mu.Unlock()
+	r.kube.before = func(verb, _, _ string, _ bool) error {
+		if verb == "delete" && r.exists(t, policy) {
+			return errors.New("connection refused")
+		}
+		return nil
+	}
+}
+
 // TestUnwanted has policies that need no barrier any more.
 func TestUnwanted(t *testing.T) {
 	t.Parallel()
@@ -117,14 +160,7 @@ func TestUnwanted(t *testing.T) {
 			eventually(t, "the barrier is written", func() bool { return r.isBarred(t, "a", "1") })
 			if change == nil {
 				// An administrator takes the finalizer from a policy that is being deleted.
-				r.kube.mu.Lock()
-				r.kube.before = func(verb, _, _ string, _ bool) error {
-					if verb == "delete" && r.exists(t, "a") {
-						return errors.New("connection refused")
-					}
-					return nil
-				}
-				r.kube.mu.Unlock()
+				r.refuseDeletionsWhile(t, "a")
 				r.delete(t, "a")
 				r.change(t, "a", func(p *policyv1alpha1.ClusterAuthorizationPolicy) { p.Finalizers = nil })
 			} else {

@@ -79,8 +79,9 @@ type record struct {
 	missing time.Time
 	// deleted is the UID of the policy whose deletion has been seen.
 	deleted types.UID
-	// hasVanished says that the policy was missing in the cache although it has a barrier, and isOrphan that this was told.
-	hasVanished, isOrphan bool
+	// vanished is since when the policy is missing in the cache, and isOrphan says that its barrier was told to be an orphan.
+	vanished time.Time
+	isOrphan bool
 }
 
 // record returns the record of a policy.
@@ -129,7 +130,7 @@ func (c *Controller) forget(key Key) {
 	isChanged := false
 	c.with(key, func(r *record) {
 		isChanged = r.state != nil
-		*r = record{deleted: r.deleted, hasVanished: r.hasVanished, isOrphan: r.isOrphan}
+		*r = record{deleted: r.deleted, vanished: r.vanished, isOrphan: r.isOrphan}
 	})
 	if isChanged {
 		c.config.Changed()

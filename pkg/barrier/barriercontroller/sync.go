@@ -129,7 +129,7 @@ func (c *Controller) sync(ctx context.Context, key Key) error {
 func (c *Controller) compile(ctx context.Context, p *policy) compiled {
 	before := c.record(p.key).compiled
 	if before.uid != p.meta.UID {
-		c.with(p.key, func(r *record) { r.settled = nil }) // of an earlier policy with the name
+		c.with(p.key, func(r *record) { r.settled, r.vanished = nil, time.Time{} }) // of an earlier policy with the name
 	}
 	if before.uid == p.meta.UID && before.spec != nil && apiequality.Semantic.DeepEqual(before.spec, p.spec) {
 		if before.generation != p.meta.Generation { // changed and changed back
@@ -327,14 +327,29 @@ func (c *Controller) hasObjects(key Key) bool {
 	return hasPolicy && c.policies.isOurs(policy, key) || hasBinding && c.bindings.isOurs(binding, key)
 }
 
-// deletionLag is how long a policy may be missing in the cache before observeDeletion has been told of its deletion.
+// deletionLag is how long a policy may be missing in the cache before observeDeletion has been told of its deletion, and how long the objects of its barrier may be missing after
+// they were written.
 const deletionLag = time.Second
 
 // syncGone removes the barrier of a policy that is not in the cache, if its deletion was seen. Otherwise the barrier is an orphan.
 func (c *Controller) syncGone(key Key) error {
 	c.forget(key)
 	name := key.barrierName()
+	isFirst, isEarly := false, false
+	c.with(key, func(r *record) {
+		if isFirst = r.vanished.IsZero(); isFirst {
+			r.vanished = c.config.Clock.Now()
+		}
+		isEarly = c.config.Clock.Since(r.vanished) < deletionLag
+	})
+	if isFirst {
+		c.queues.AddAfter(key, deletionLag)
+	}
 	if !c.hasObjects(key) {
+		//guard:barriers-gone-before-the-cache
+		if isEarly { // their watches may tell of objects that were written a moment ago
+			return nil
+		}
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		delete(c.names, name)
@@ -358,14 +373,13 @@ func (c *Controller) syncGone(key Key) error {
 	}
 	uid := c.uidOf(name)
 	before := c.record(key)
-	isDeleted, isFirst := before.deleted == uid && uid != "", !before.hasVanished
-	c.with(key, func(r *record) { r.hasVanished, r.isOrphan = true, r.isOrphan || !isDeleted && !isFirst })
+	isDeleted := before.deleted == uid && uid != ""
+	c.with(key, func(r *record) { r.isOrphan = r.isOrphan || !isDeleted && !isEarly })
 	//guard:barriers-policies-store-lacks
 	if isDeleted {
 		return c.remove(lead, key, uid)
 	}
-	if isFirst { // The cache is without the policy before observeDeletion is told.
-		c.queues.AddAfter(key, deletionLag)
+	if isEarly { // the cache is without the policy before observeDeletion is told
 		return nil
 	}
 	if !before.isOrphan {

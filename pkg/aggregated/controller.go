@@ -57,7 +57,7 @@ func NewController(config Config) (c *Controller, err error) {
 	c = &Controller{config: config}
 	c.pace.Burst = controller.StatusBurst
 	c.Controller, err = controller.New(controller.Config[string]{
-		Name: "enforcement-configurations", QueueName: "enforcement_configuration_status", Objects: "enforcement configurations", Client: config.Client,
+		Name: "enforcement-configurations", QueueName: "enforcement_configuration_status", Objects: "enforcement configurations",
 		Staleness: config.Enforcement, StalenessBound: config.StalenessBound,
 		StaleMessage:     "Enforcement configurations may be out of date: conditions on resources of other servers are folded until the store can be read",
 		RecoveredMessage: "Enforcement configurations are up to date again",

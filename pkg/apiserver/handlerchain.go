@@ -80,7 +80,7 @@ func withKnownClients(handler http.Handler, serializer runtime.NegotiatedSeriali
 	})
 }
 
-var hasToken = regexp.MustCompile(`^(?i:bearer) +[^ ]`)
+var hasToken = regexp.MustCompile(`^(?i:bearer) [^ ]`)
 
 var isHealth = regexp.MustCompile(`^/(healthz|livez|readyz)(/.*)?$`)
 

@@ -392,6 +392,7 @@ func TestUnknownClients(t *testing.T) {
 		{name: "a resource", path: "/apis/policy.proviso.dev/v1alpha1/authorizationpolicies", want: http.StatusServiceUnavailable},
 		{name: "with a token", path: "/apis", token: "Bearer token", want: http.StatusOK},
 		{name: "with an empty token", path: "/apis", token: "Bearer ", want: http.StatusServiceUnavailable},
+		{name: "with two spaces before the token", path: "/apis", token: "Bearer  token", want: http.StatusServiceUnavailable},
 		{name: "with a password", path: "/apis", token: "Basic YTpi", want: http.StatusServiceUnavailable},
 		{name: "later", path: "/apis", areKnown: true, want: http.StatusOK},
 		{name: "a check of health", path: "/readyz", want: http.StatusOK},

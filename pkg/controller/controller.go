@@ -24,8 +24,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
-
-	"github.com/proviso-authz/proviso/generated/clientset/versioned"
 )
 
 // Staleness keeps whether the objects may be out of date. The consumer of the objects implements it, for example with
@@ -45,8 +43,6 @@ type Config[K comparable] struct {
 	// Name is the name of the readiness check and of the objects in metrics, and QueueName of the queue in metrics. Objects is what people call the
 	// objects, in the plural.
 	Name, QueueName, Objects string
-	// Client reaches this server.
-	Client versioned.Interface
 	// Staleness gets the result of every check of the store. The objects become stale when StalenessBound has passed since
 	// the last successful check. The bound must be positive. StaleMessage is logged when a check finds that the objects are
 	// stale, and RecoveredMessage when a later check finds that they are up to date again.
@@ -94,13 +90,13 @@ func (c *Controller[K]) IsLoaded() bool { return c.loaded.Load() }
 // Stale implements Stored.
 func (c *Controller[K]) Stale() string { return c.config.Staleness.Stale() }
 
-var errConfig = errors.New("a controller needs a client, something that is told about staleness, a positive bound of staleness, and functions")
+var errConfig = errors.New("a controller needs something that is told about staleness, a positive bound of staleness, and functions")
 
 var errNoStore = errors.New("a controller needs a store")
 
 // New returns a controller without informers.
 func New[K comparable](config Config[K]) (*Controller[K], error) {
-	if config.Client == nil || config.Staleness == nil || config.StalenessBound <= 0 ||
+	if config.Staleness == nil || config.StalenessBound <= 0 ||
 		config.End == nil || config.Published == nil || config.Publish == nil || config.WriteStatus == nil {
 		return nil, fmt.Errorf("%s: %w", config.Name, errConfig)
 	}
@@ -131,7 +127,7 @@ func (c *Controller[K]) Follow(example runtime.Object, store Store, observe func
 	if store == nil {
 		return nil, fmt.Errorf("%s: %w", c.config.Name, errNoStore)
 	}
-	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(c.store.watched(store), c.config.Client), example, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(c.store.watched(store), store), example, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	if err := informer.SetTransform(WithoutManagedFields); err != nil {
 		return nil, err
 	}

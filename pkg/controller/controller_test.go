@@ -99,7 +99,7 @@ func start(t *testing.T, c *consumer, bound time.Duration, objects ...runtime.Ob
 	client := fake.NewSimpleClientset(objects...)
 	var started *controller.Controller[string]
 	started, err := controller.New(controller.Config[string]{
-		Name: "test", QueueName: "test_status", Objects: "the objects", Client: client, Staleness: c, StalenessBound: bound,
+		Name: "test", QueueName: "test_status", Objects: "the objects", Staleness: c, StalenessBound: bound,
 		End:       c.end,
 		Published: func() bool { return locked(c, func() bool { return c.published > 0 }) },
 		Publish: func(context.Context) {
@@ -264,7 +264,7 @@ func TestProbesEveryKind(t *testing.T) {
 				return action.GetResource().Resource == broken, nil, errors.New("etcd is gone")
 			})
 			started, err := controller.New(controller.Config[string]{
-				Name: "test", QueueName: "test_status", Objects: "the objects", Client: policies, Staleness: c, StalenessBound: 20 * time.Millisecond,
+				Name: "test", QueueName: "test_status", Objects: "the objects", Staleness: c, StalenessBound: 20 * time.Millisecond,
 				End: c.end, Published: func() bool { return true }, Publish: func(context.Context) {}, WriteStatus: c.writeStatus,
 			})
 			if err != nil {
@@ -297,7 +297,7 @@ func runWith(t *testing.T, c *consumer, bound time.Duration, list func(context.C
 ) {
 	t.Helper()
 	started, err := controller.New(controller.Config[string]{
-		Name: t.Name(), QueueName: "test_status", Objects: "the objects", Client: fake.NewSimpleClientset(), Staleness: c, StalenessBound: bound,
+		Name: t.Name(), QueueName: "test_status", Objects: "the objects", Staleness: c, StalenessBound: bound,
 		End:       c.end,
 		Published: func() bool { return locked(c, func() bool { return c.published > 0 }) },
 		Publish: func(context.Context) {

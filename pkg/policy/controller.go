@@ -99,7 +99,7 @@ func NewController(config Config) (c *Controller, err error) {
 	c = &Controller{config: config, builder: engine.NewBuilder(), dirty: map[engine.Key]bool{}, results: map[engine.Key]result{}, broken: map[engine.Key]types.UID{}, pending: map[engine.Key]*policyv1alpha1.AuthorizationPolicySpec{}}
 	c.pace.Burst = controller.StatusBurst
 	c.Controller, err = controller.New(controller.Config[engine.Key]{
-		Name: "policies", QueueName: "policy_status", Objects: "policies", Client: config.Client,
+		Name: "policies", QueueName: "policy_status", Objects: "policies",
 		Staleness: config.Source, StalenessBound: config.StalenessBound,
 		StaleMessage:     "Policies may be out of date: Allow policies grant nothing, and barriers stay as they are, until the store can be read",
 		RecoveredMessage: "Policies are up to date again",

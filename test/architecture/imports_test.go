@@ -33,7 +33,7 @@ var layers = map[string][]string{
 	"pkg/cel":           {"pkg/cel/internal", "pkg/cel/presence", "pkg/suggestion"},
 	"pkg/etcd":          {},
 	"pkg/authorization": {"apis", "pkg/cel", "pkg/excerpt", "pkg/metricset"},
-	"pkg/controller":    {"generated"},
+	"pkg/controller":    {},
 	"pkg/policy":        {"apis", "generated", "pkg/authorization", "pkg/barrier", "pkg/cel", "pkg/controller", "pkg/excerpt", "pkg/metricset", "pkg/policy/enforcementstatus", "pkg/policy/typechecking", "pkg/suggestion"},
 	"pkg/excerpt":       {},
 	"pkg/features":      {},

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -248,21 +249,20 @@ func TestClientCAReadinessOnlyWhereItIsLookedUp(t *testing.T) {
 	looked := &bundle{content: "ca"}
 	headers := &authenticatorfactory.RequestHeaderConfig{UsernameHeaders: headerrequest.StaticStringSlice{"X-Remote-User"}}
 	for _, tc := range []struct {
-		name      string
-		change    func(*CompletedOptions)
-		bundle    dynamiccertificates.CAContentProvider
-		proxy     *authenticatorfactory.RequestHeaderConfig
-		wantCheck bool
-		// wantOfClients says that the check does not depend on the front proxy.
-		wantOfClients bool
-		wantErr       string
+		name   string
+		change func(*CompletedOptions)
+		bundle dynamiccertificates.CAContentProvider
+		proxy  *authenticatorfactory.RequestHeaderConfig
+		// wantKeys name the CAs for which the check waits. Without any there is no check.
+		wantKeys []string
+		wantErr  string
 	}{
-		{name: "the CAs are looked up", bundle: looked, proxy: headers, wantCheck: true},
-		{name: "there is no front proxy", bundle: looked, wantCheck: true},
+		{name: "the CAs are looked up", bundle: looked, proxy: headers, wantKeys: []string{clientCAKey, proxyCAKey}},
+		{name: "there is no front proxy", bundle: looked, wantKeys: []string{clientCAKey}},
 		{name: "the lookup is off", change: func(o *CompletedOptions) { o.Authentication.SkipInClusterLookup = true }, bundle: looked},
 		{name: "the CA is a file", change: func(o *CompletedOptions) { o.Authentication.ClientCert.ClientCA = "file" }, bundle: looked},
-		{name: "only the CA of the front proxy is looked up", change: func(o *CompletedOptions) { o.Authentication.ClientCert.ClientCA = "file" }, bundle: looked, proxy: headers, wantCheck: true},
-		{name: "only the CA of clients is looked up", change: func(o *CompletedOptions) { o.Authentication.RequestHeader.ClientCAFile = "file" }, bundle: looked, proxy: headers, wantCheck: true, wantOfClients: true},
+		{name: "only the CA of the front proxy is looked up", change: func(o *CompletedOptions) { o.Authentication.ClientCert.ClientCA = "file" }, bundle: looked, proxy: headers, wantKeys: []string{proxyCAKey}},
+		{name: "only the CA of clients is looked up", change: func(o *CompletedOptions) { o.Authentication.RequestHeader.ClientCAFile = "file" }, bundle: looked, proxy: headers, wantKeys: []string{clientCAKey}},
 		{name: "both are files", change: func(o *CompletedOptions) {
 			o.Authentication.ClientCert.ClientCA, o.Authentication.RequestHeader.ClientCAFile = "file", "file"
 		}, bundle: looked, proxy: headers},
@@ -287,11 +287,11 @@ func TestClientCAReadinessOnlyWhereItIsLookedUp(t *testing.T) {
 				}
 				return
 			}
-			if err != nil || (check != nil) != tc.wantCheck {
-				t.Fatalf("got %v, %v, want a check %v", check, err, tc.wantCheck)
+			if err != nil || (check != nil) != (tc.wantKeys != nil) {
+				t.Fatalf("got %v, %v, want a check of %v", check, err, tc.wantKeys)
 			}
-			if tc.wantCheck && (check.headers != nil) != (tc.proxy != nil && !tc.wantOfClients) {
-				t.Error("readiness must depend on the CA of the front proxy if there is one, and only then")
+			if check != nil && (!slices.Equal(check.keys, tc.wantKeys) || (check.headers != nil) != slices.Contains(tc.wantKeys, proxyCAKey)) {
+				t.Errorf("got the keys %v and headers %t, want the keys %v, and headers only with the CA of the front proxy", check.keys, check.headers != nil, tc.wantKeys)
 			}
 		})
 	}

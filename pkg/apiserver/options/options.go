@@ -327,7 +327,7 @@ func (o CompletedOptions) applyAccess(config *apiserver.Config) error {
 	if check != nil {
 		generic.AddReadyzChecks(check)
 	}
-	if check != nil && !o.Authentication.TolerateInClusterLookupFailure { // then the CAs may never be known
+	if check != nil && !o.Authentication.TolerateInClusterLookupFailure { // with it, the CAs may never be known
 		generic.SecureServing.ClientCA = whenKnown{check.bundle, check}
 		config.ExtraConfig.ClientsAreKnown = check.known.Load
 		if err := generic.AddPostStartHook("proviso-client-ca", func(hook genericapiserver.PostStartHookContext) error {
@@ -396,7 +396,7 @@ func (o CompletedOptions) applyWebhooks(config *apiserver.Config) (*webhook.Sour
 // resync is how often the informers of objects in kube-apiserver pass all of them on again, as CoreAPIOptions has it.
 const resync = 10 * time.Minute
 
-// withoutManagedFields is a transform for informers that drops the managedFields of barriers: there may be thousands. Other objects keep them, because an admission policy may
+// withoutManagedFields is a transform for informers that drops the managedFields of ValidatingAdmissionPolicies and their bindings: there may be thousands of barriers. Other objects keep them, because an admission policy may
 // read them from its parameter.
 func withoutManagedFields(obj any) (any, error) {
 	switch obj.(type) {

@@ -37,12 +37,12 @@ import (
 )
 
 const (
-	// cacheSize bounds the number of cached decisions. It is the bound of the webhook authorizer
+	// cacheSize bounds the number of cached decisions of one webhook. It is the bound of the webhook authorizer
 	// of Kubernetes.
 	cacheSize = 8192
-	// decisionsSize bounds the cached decisions of kube-apiserver. Reviews name objects, so that most answers are used
+	// kubeAPIServerCacheSize bounds the cached decisions of kube-apiserver. Reviews name objects, so that most answers are used
 	// once, and an expired one is kept until another takes its place.
-	decisionsSize = 2048
+	kubeAPIServerCacheSize = 2048
 	// maxCacheKeyBytes bounds the size of reviews whose answers are cached. Clients choose names, paths
 	// and selectors, and could fill the memory with long ones.
 	maxCacheKeyBytes = 10000
@@ -86,7 +86,7 @@ func New(config Config) (*Authorizer, error) {
 		return nil, fmt.Errorf("the backoff must have at least one attempt, not %d", config.Backoff.Steps)
 	}
 	RegisterMetrics()
-	return &Authorizer{config: config, decisions: cache.NewLRUExpireCache(decisionsSize), inFlight: newInFlight()}, nil
+	return &Authorizer{config: config, decisions: cache.NewLRUExpireCache(kubeAPIServerCacheSize), inFlight: newInFlight()}, nil
 }
 
 // answer is a decision with its reason, as it is cached.

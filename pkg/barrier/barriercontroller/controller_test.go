@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	clienttesting "k8s.io/client-go/testing"
+	testingclock "k8s.io/utils/clock/testing"
 
 	policyv1alpha1 "github.com/proviso-authz/proviso/apis/policy/v1alpha1"
 	"github.com/proviso-authz/proviso/pkg/authorization/engine"
@@ -103,45 +104,27 @@ func TestPolicyOutlivesNoBarrier(t *testing.T) {
 }
 
 // TestGoneBeforeTheCacheHasTheBarrier deletes a policy whose barrier the leader has just written, before the leader's watches tell of the barrier. An administrator has taken the
-// finalizer, so that nothing but the memory of the deletion says that the barrier may go.
+// finalizer, so that only the memory of the deletion says that the barrier may go. The clock stands still: nothing is removed while the policy exists, and the memory does not end.
 func TestGoneBeforeTheCacheHasTheBarrier(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
+	r.clock = testingclock.NewFakeClock(time.Now())
 	told := make(chan struct{})
-	for _, resource := range []string{"validatingadmissionpolicies", "validatingadmissionpolicybindings"} {
-		r.kubeClient.PrependWatchReactor(resource, func(action clienttesting.Action) (bool, watch.Interface, error) {
-			events, err := r.kubeClient.Tracker().Watch(action.GetResource(), action.GetNamespace())
-			if err != nil {
-				return true, nil, err
-			}
-			return true, watch.Filter(events, func(event watch.Event) (watch.Event, bool) { <-told; return event, true }), nil
-		})
-	}
+	r.kubeClient.PrependWatchReactor("*", func(action clienttesting.Action) (bool, watch.Interface, error) {
+		events, err := r.kubeClient.Tracker().Watch(action.GetResource(), action.GetNamespace())
+		if err != nil {
+			return true, nil, err
+		}
+		return true, watch.Filter(events, func(event watch.Event) (watch.Event, bool) { <-told; return event, true }), nil
+	})
 	r.start(t, lead)
 	r.create(t, policy("a", "1"))
 	eventually(t, "the barrier is written", func() bool { return r.isBarred(t, "a", "1") })
-	r.refuseDeletionsWhile(t, "a")
 	r.delete(t, "a")
 	r.change(t, "a", func(p *policyv1alpha1.ClusterAuthorizationPolicy) { p.Finalizers = nil })
-	time.Sleep(deletionLag / 2) // the controller sees the deletion, and no barrier
+	time.Sleep(100 * time.Millisecond) // the controller sees the deletion, and no barrier
 	close(told)
 	eventually(t, "the barrier is gone", func() bool { return r.vap(t, "a") == nil && r.binding(t, "a") == nil })
-}
-
-// deletionLag is that of the controller.
-const deletionLag = time.Second
-
-// refuseDeletionsWhile has kube-apiserver refuse deletions as long as a policy exists.
-func (r *rig) refuseDeletionsWhile(t *testing.T, policy string) {
-	t.Helper()
-	r.kube.mu.Lock()
-	defer r.kube.mu.Unlock()
-	r.kube.before = func(verb, _, _ string, _ bool) error {
-		if verb == "delete" && r.exists(t, policy) {
-			return errors.New("connection refused")
-		}
-		return nil
-	}
 }
 
 // TestUnwanted has policies that need no barrier any more.
@@ -160,7 +143,14 @@ func TestUnwanted(t *testing.T) {
 			eventually(t, "the barrier is written", func() bool { return r.isBarred(t, "a", "1") })
 			if change == nil {
 				// An administrator takes the finalizer from a policy that is being deleted.
-				r.refuseDeletionsWhile(t, "a")
+				r.kube.mu.Lock()
+				r.kube.before = func(verb, _, _ string, _ bool) error {
+					if verb == "delete" && r.exists(t, "a") {
+						return errors.New("connection refused")
+					}
+					return nil
+				}
+				r.kube.mu.Unlock()
 				r.delete(t, "a")
 				r.change(t, "a", func(p *policyv1alpha1.ClusterAuthorizationPolicy) { p.Finalizers = nil })
 			} else {
@@ -508,19 +498,27 @@ func TestLostStore(t *testing.T) {
 	if !lost.isBarred(t, "a", "1") {
 		t.Error("the barrier is gone")
 	}
-	// A key that vanishes from the store without the API is no deletion.
-	if err := lost.policies.Tracker().Delete(policyv1alpha1.SchemeGroupVersion.WithResource("clusterauthorizationpolicies"), "", "b"); err != nil {
-		t.Fatal(err)
+	loseB := func() {
+		t.Helper()
+		lost.recorder.mu.Lock()
+		lost.recorder.events = nil
+		lost.recorder.mu.Unlock()
+		if err := lost.policies.Tracker().Delete(policyv1alpha1.SchemeGroupVersion.WithResource("clusterauthorizationpolicies"), "", "b"); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the orphan is told", func() bool {
+			return lost.recorder.has(barrier.Name(engine.Key{Name: "b"}) + " BarrierOrphaned")
+		})
 	}
-	eventually(t, "the second orphan is told", func() bool {
-		return lost.recorder.has(barrier.Name(engine.Key{Name: "b"}) + " BarrierOrphaned")
-	})
+	loseB() // a key that vanishes from the store without the API is no deletion
 	if !lost.isBarred(t, "b", "2") {
 		t.Error("the barrier of the vanished policy is gone")
 	}
 	// The same name again takes the barrier over.
 	lost.create(t, policy("a", "3"))
-	eventually(t, "the barrier is taken over", func() bool { return lost.isBarred(t, "a", "3") })
+	lost.create(t, policy("b", "3"))
+	eventually(t, "the barriers are taken over", func() bool { return lost.isBarred(t, "a", "3") && lost.isBarred(t, "b", "3") })
+	loseB() // again
 	lost.delete(t, "a")
 	eventually(t, "it is removed with its policy", func() bool { return lost.vap(t, "a") == nil })
 }

@@ -247,7 +247,7 @@ func (s *staleness) Stale() string {
 func (r *rig) newStored(t *testing.T, s *staleness) *controller.Controller[string] {
 	t.Helper()
 	stored, err := controller.New(controller.Config[string]{
-		Client: r.policies, Staleness: s, StalenessBound: time.Minute, End: func(error) {},
+		Staleness: s, StalenessBound: time.Minute, End: func(error) {},
 		Published: func() bool { return true }, Publish: func(context.Context) {}, WriteStatus: func(context.Context, string) error { return nil },
 	})
 	if err != nil {

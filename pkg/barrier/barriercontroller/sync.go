@@ -110,6 +110,8 @@ func (c *Controller) sync(ctx context.Context, key Key) error {
 	if p == nil {
 		return c.syncGone(key)
 	}
+	//guard:barriers-orphans-come-back
+	c.with(key, func(r *record) { r.vanished, r.isOrphan = time.Time{}, false })
 	if !p.wantsBarrier() {
 		return c.syncUnwanted(p)
 	}
@@ -129,7 +131,7 @@ func (c *Controller) sync(ctx context.Context, key Key) error {
 func (c *Controller) compile(ctx context.Context, p *policy) compiled {
 	before := c.record(p.key).compiled
 	if before.uid != p.meta.UID {
-		c.with(p.key, func(r *record) { r.settled, r.vanished = nil, time.Time{} }) // of an earlier policy with the name
+		c.with(p.key, func(r *record) { r.settled = nil }) // of an earlier policy with the name
 	}
 	if before.uid == p.meta.UID && before.spec != nil && apiequality.Semantic.DeepEqual(before.spec, p.spec) {
 		if before.generation != p.meta.Generation { // changed and changed back
@@ -335,15 +337,16 @@ const deletionLag = time.Second
 func (c *Controller) syncGone(key Key) error {
 	c.forget(key)
 	name := key.barrierName()
-	isFirst, isEarly := false, false
+	left := time.Duration(0)
 	c.with(key, func(r *record) {
-		if isFirst = r.vanished.IsZero(); isFirst {
+		if r.vanished.IsZero() {
 			r.vanished = c.config.Clock.Now()
 		}
-		isEarly = c.config.Clock.Since(r.vanished) < deletionLag
+		left = deletionLag - c.config.Clock.Since(r.vanished)
 	})
-	if isFirst {
-		c.queues.AddAfter(key, deletionLag)
+	isEarly := left > 0
+	if isEarly { // each time, because the queue may already have had the key for an earlier time
+		c.queues.AddAfter(key, left)
 	}
 	if !c.hasObjects(key) {
 		//guard:barriers-gone-before-the-cache

@@ -84,7 +84,7 @@ func New(config Config) (c *Controller, err error) {
 	}
 	c = &Controller{config: config}
 	c.Controller, err = controller.New(controller.Config[string]{
-		Name: "field-permission-mappings", QueueName: "field_permission_mapping_status", Objects: "the mappings of fields", Client: config.Client,
+		Name: "field-permission-mappings", QueueName: "field_permission_mapping_status", Objects: "the mappings of fields",
 		Staleness: config.Source, StalenessBound: config.StalenessBound,
 		StaleMessage:     "Mappings of fields may be out of date: permission on fields gives nothing, and barriers stay as they are, until the store can be read",
 		RecoveredMessage: "Mappings of fields are up to date again",

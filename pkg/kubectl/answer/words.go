@@ -297,7 +297,7 @@ func isEmpty(e ast.Expr, kind ast.ExprKind) bool {
 	return e.Kind() == kind && (kind == ast.ListKind && len(e.AsList().Elements()) == 0 || kind == ast.MapKind && len(e.AsMap().Entries()) == 0)
 }
 
-// isDyn reports whether a call is dyn() of one operand. It counts the operands, because another server's condition may not be type-checked.
+// isDyn reports whether a call is dyn() of one operand. It counts the operands, because another server's condition may never have been type-checked.
 func isDyn(c ast.CallExpr) bool {
 	return c.FunctionName() == "dyn" && !c.IsMemberFunction() && len(c.Args()) == 1
 }

@@ -167,7 +167,7 @@ func (in *input) permitBy(status *authorizationv1.SubjectAccessReviewStatus, isM
 	}
 }
 
-// writes are the verbs of requests that ValidatingAdmissionPolicies can refuse.
+// writes are the verbs of writes, which ValidatingAdmissionPolicies can refuse. They can also refuse connections.
 var writes = []string{"create", "update", "patch", "delete", "deletecollection"}
 
 // readAdmission reads the ValidatingAdmissionPolicies of the cluster.

@@ -18,15 +18,15 @@ import (
 	"github.com/proviso-authz/proviso/pkg/controller"
 )
 
-// Revision returns the current revision of a store.
-type Revision func(ctx context.Context) (uint64, error)
+// revision returns the current revision of a store.
+type revision func(ctx context.Context) (uint64, error)
 
 // Latest is the revision of a store that has not gone back, whatever was seen of it.
 func Latest(context.Context) (uint64, error) { return math.MaxUint64, nil }
 
 // Of returns a store with the objects of a client.
-func Of[L runtime.Object](client controller.Client[L], revision Revision) controller.Store {
-	return store[L]{client, revision}
+func Of[L runtime.Object](client controller.Client[L], at revision) controller.Store {
+	return store[L]{client, at}
 }
 
 // Policies returns the store of each resource of policies, with the objects of a client.
@@ -46,8 +46,8 @@ func LatestPolicies(client versioned.Interface) func(resource string) controller
 }
 
 type store[L runtime.Object] struct {
-	client   controller.Client[L]
-	revision Revision
+	client controller.Client[L]
+	at     revision
 }
 
 func (s store[L]) List(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
@@ -58,4 +58,7 @@ func (s store[L]) Watch(ctx context.Context, options metav1.ListOptions) (watch.
 	return s.client.Watch(ctx, options)
 }
 
-func (s store[L]) Revision(ctx context.Context) (uint64, error) { return s.revision(ctx) }
+// IsWatchListSemanticsUnSupported has informers list before they watch: a fake client delivers no initial events.
+func (store[L]) IsWatchListSemanticsUnSupported() bool { return true }
+
+func (s store[L]) Revision(ctx context.Context) (uint64, error) { return s.at(ctx) }
